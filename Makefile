@@ -33,7 +33,7 @@ bench:
 	@$(BUILD) --target bench
 
 format:
-	@git ls-files '*.c' '*.h' '*.def' | xargs clang-format -i
+	@git ls-files '*.c' '*.h' '*.cpp' | xargs clang-format -i
 
 install:
 	@$(CONFIGURE)

@@ -15,7 +15,8 @@ endif()
 # find_package(sumac)
 set(sumac_cmake_dir ${CMAKE_INSTALL_LIBDIR}/cmake/sumac)
 install(EXPORT sumacTargets NAMESPACE sumac:: DESTINATION ${sumac_cmake_dir})
-write_basic_package_version_file(${PROJECT_BINARY_DIR}/sumacConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/sumacConfigVersion.cmake
+  COMPATIBILITY SameMinorVersion)
 install(FILES cmake/sumacConfig.cmake ${PROJECT_BINARY_DIR}/sumacConfigVersion.cmake
   DESTINATION ${sumac_cmake_dir})
 

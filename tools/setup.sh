@@ -19,7 +19,8 @@ esac
 # missing PACKAGES... prints those that are not installed.
 missing() {
   for package; do
-    dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q '^install ok installed' || printf '%s ' "$package"
+    dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q '^install ok installed' ||
+      printf '%s ' "$package"
   done
 }
 
