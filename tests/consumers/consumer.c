@@ -8,7 +8,6 @@ int main(void) {
   sumac_tensor out = {.data = &result, .dtype = SUMAC_F64};
   const char major = (char)('0' + SUMAC_VERSION_MAJOR);
 
-  if (sumac_reduce(NULL, SUMAC_SUM, &in, NULL, NULL, &out) != SUMAC_OK || result != 1.0)
-    return 1;
+  if (sumac_reduce(NULL, SUMAC_SUM, &in, NULL, NULL, &out) != SUMAC_OK || result != 1.0) return 1;
   return sumac_version()[0] != major;
 }
