@@ -3,7 +3,7 @@
 PREFIX ?= /usr/local
 DESTDIR ?=
 
-CONFIGURE = cmake --preset release --log-level=WARNING
+CONFIGURE = cmake --preset release --log-level=NOTICE
 BUILD = cmake --build --preset release
 
 .PHONY: run test nightly bench format install clean

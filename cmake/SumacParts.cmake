@@ -2,7 +2,8 @@
 # The parts beside the library. One whose dependencies are missing is left out, by name.
 find_package(PkgConfig QUIET)
 
-# sumac_part(NAME OPTION DIRECTORY MODULES...) adds DIRECTORY if OPTION is on and all MODULES are found.
+# sumac_part(NAME OPTION DIRECTORY MODULES...) adds DIRECTORY if OPTION is on and pkg-config finds all
+# MODULES; SUMAC_PART_<DIRECTORY> tells.
 function(sumac_part name option directory)
   if(NOT ${option} OR NOT EXISTS ${PROJECT_SOURCE_DIR}/${directory}/CMakeLists.txt)
     return()
@@ -18,10 +19,11 @@ function(sumac_part name option directory)
   endforeach()
   if(missing)
     list(JOIN missing ", " missing)
-    message(WARNING "left out: ${name} (pkg-config does not find ${missing})")
+    message(NOTICE "left out: ${name} (pkg-config does not find ${missing})")
     return()
   endif()
   add_subdirectory(${directory})
+  set(SUMAC_PART_${directory} ON PARENT_SCOPE)
 endfunction()
 
 sumac_part("the command" SUMAC_BUILD_CLI cli popt jansson)
