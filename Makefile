@@ -18,7 +18,8 @@ test:
 	@tools/setup.sh test
 	@$(CONFIGURE)
 	@$(BUILD)
-	@ctest --preset release
+	@ctest --preset release --output-log build/ctest.log
+	@tools/budget.sh build/ctest.log
 
 # The walks that take too long for every change.
 nightly:

@@ -17,8 +17,8 @@ for object; do
   globals=$(nm --defined-only --extern-only "$object" | awk '{ print $3 }')
   case $name in
   isa_*)
-    if [ "$globals" != "sumac_$name" ] && [ "$globals" != "sumac_kernels_${name#isa_}" ]; then
-      echo "$object exports more than its table of kernels: $globals"
+    if [ "$globals" != "sumac_loops_${name#isa_}" ]; then
+      echo "$object exports more than its table of loops: $globals"
       failed=1
     fi
     ;;
