@@ -1,0 +1,563 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The walk: operation × accumulator × output type × instruction set × size × kind of data × layout, for
+ * one input dtype, against the oracle. In exact mode not one bit may differ; other accumulators keep the
+ * bound of sumac.h and give one value for all layouts and thread counts.
+ *
+ *   conformance DTYPE [all]      "all" walks every layout and output type in place of a sample
+ */
+#include "data.h"
+#include "engines.h"
+#include "oracle/oracle.h"
+#include "view.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static sumac_dtype dtype;
+static int walk_all;
+static long calls, differences;
+static engine engines[ENGINES_MAX], pooled[ENGINES_MAX];
+static int engine_count;
+
+/* ---- what exists ---------------------------------------------------------------------------- */
+
+enum { EXACT_ACC = SUMAC_ACC_EXACT, ACCS = SUMAC_ACC_I64 + 1 };
+static const char *const acc_text[ACCS] = {"exact", "f64", "f32", "i64"};
+
+static int selects(sumac_op op) { return op == SUMAC_NORMINF || op >= SUMAC_MIN; }
+
+/* As sumac.h says it, independent of the library's lists. */
+static int acc_exists(sumac_op op, sumac_dtype in, sumac_acc acc) {
+  switch (acc) {
+  case SUMAC_ACC_EXACT: return 1;
+  case SUMAC_ACC_F64: return !selects(op);
+  case SUMAC_ACC_F32: return !selects(op) && dtype_is_float(in) && in.bits <= 32;
+  default: return !selects(op) && !dtype_is_float(in);
+  }
+}
+
+static int out_exists(sumac_op op, sumac_dtype in, sumac_dtype out) {
+  return out.code != SUMAC_BOOL.code || (in.code == SUMAC_BOOL.code && (op == SUMAC_MIN || op == SUMAC_MAX));
+}
+
+static sumac_dtype default_out(sumac_op op, sumac_dtype in) {
+  if (op == SUMAC_MIN || op == SUMAC_MAX) return in;
+  if (op == SUMAC_ARGMIN || op == SUMAC_ARGMAX) return SUMAC_I64;
+  if (dtype_is_float(in)) return in.bits == 64 ? SUMAC_F64 : SUMAC_F32;
+  if (op != SUMAC_SUM && op != SUMAC_DOT) return SUMAC_F64;
+  return in.code == SUMAC_U8.code ? SUMAC_U64 : SUMAC_I64;
+}
+
+/* ---- one call ------------------------------------------------------------------------------- */
+
+typedef struct where {
+  data_kind kind;
+  int64_t n;
+  const char *layout;
+  uint64_t seed;
+} where;
+
+static void report(const where *w, const engine *e, sumac_op op, sumac_acc acc, sumac_dtype out,
+                   uint32_t flags, const char *what, sumac_status status, uint64_t got, sumac_status wanted,
+                   uint64_t want) {
+  if (differences++ >= 30) return;
+  printf("%s: op %s, dtype %s, acc %s, out %s, isa %s, threads %d, n %lld, data %s, layout %s, flags %u, "
+         "seed %#llx: got %s %#llx, want %s %#llx%s%s\n",
+         what, op_text[op], dtype_text(dtype), acc_text[acc], dtype_text(out), e->isa, e->threads,
+         (long long)w->n, data_kind_name(w->kind), w->layout, flags, (unsigned long long)w->seed,
+         sumac_status_name(status), (unsigned long long)got, sumac_status_name(wanted),
+         (unsigned long long)want, status != SUMAC_OK ? ": " : "",
+         status != SUMAC_OK ? sumac_error_message() : "");
+}
+
+#define UNTOUCHED 0xa5a5a5a5a5a5a5a5
+
+static uint64_t low_bits(sumac_dtype d) { return d.bits == 64 ? UINT64_MAX : ((uint64_t)1 << d.bits) - 1; }
+
+static sumac_status call(const engine *e, sumac_op op, const view *x, const view *y, sumac_acc acc,
+                         uint32_t flags, int64_t ddof, sumac_dtype out_type, uint64_t *bits) {
+  sumac_options options = {.acc = (int32_t)acc, .flags = flags, .ddof = ddof};
+  uint64_t room[3] = {UNTOUCHED, UNTOUCHED, UNTOUCHED};
+  sumac_tensor out = scalar_of(out_type, &room[1]);
+  sumac_status status =
+      sumac_reduce(e->context, op, &x->tensor, op == SUMAC_DOT ? &y->tensor : NULL, &options, &out);
+  calls++;
+  *bits = room[1] & low_bits(out_type);
+  assert_int_equal(room[0], UNTOUCHED);
+  assert_int_equal(room[1] & ~low_bits(out_type), UNTOUCHED & ~low_bits(out_type));
+  assert_int_equal(room[2], UNTOUCHED);
+  return status;
+}
+
+/* ---- layouts -------------------------------------------------------------------------------- */
+
+enum {
+  OFFSETS = 16, /* bytes behind a guard page */
+  AT_END = OFFSETS,
+  STRIDE_2,
+  STRIDE_3,
+  STRIDE_7,
+  REVERSED,
+  REVERSED_2,
+  REVERSED_MISALIGNED,
+  MATRIX_PADDED,
+  MATRIX_TRANSPOSED,
+  MATRIX_FLIPPED,
+  CUBE_PERMUTED,
+  ONES_AROUND,
+  LAYOUTS,
+  REPEATED = LAYOUTS /* stride 0: for equal elements only */
+};
+
+static const char *layout_text(int layout) {
+  static const char *const names[] = {"at end",     "stride 2",          "stride 3",      "stride 7",
+                                      "reversed",   "reversed stride 2", "reversed odd",  "padded rows",
+                                      "transposed", "flipped matrix",    "permuted cube", "ones around",
+                                      "stride 0"};
+  static char offset[32];
+  if (layout >= OFFSETS) return names[layout - OFFSETS];
+  snprintf(offset, sizeof offset, "offset %d", layout);
+  return offset;
+}
+
+static int64_t divisor_near(int64_t n, int64_t limit) {
+  for (int64_t d = limit; d > 1; d--)
+    if (n % d == 0) return d;
+  return 1;
+}
+
+static void lay_out(view *v, int layout, const uint64_t *codes, int64_t n) {
+  int64_t rows = divisor_near(n, 37), cols = n / rows, deep = divisor_near(cols, 11), mid = cols / deep;
+  int64_t line[1] = {n}, matrix[2] = {rows, cols}, cube[3] = {rows, mid, deep}, ones[4] = {1, 1, n, 1};
+  int64_t step[1] = {1}, padded[2] = {cols + 3, 1}, across[2] = {1, rows}, flipped[2] = {-cols, -1};
+  int64_t permuted[3] = {mid, 1, rows * mid}, absurd[4] = {INT64_C(1) << 40, -17, 1, INT64_C(1) << 50};
+  switch (layout) {
+  case STRIDE_2:
+  case STRIDE_3:
+    step[0] = layout == STRIDE_2 ? 2 : 3;
+    view_make(v, dtype, 1, line, step, -1);
+    break;
+  case STRIDE_7:
+    step[0] = 7;
+    view_make(v, dtype, 1, line, step, 1);
+    break;
+  case REVERSED:
+  case REVERSED_2:
+  case REVERSED_MISALIGNED:
+    step[0] = layout == REVERSED_2 ? -2 : -1;
+    view_make(v, dtype, 1, line, step, layout == REVERSED_MISALIGNED ? 1 : -1);
+    break;
+  case MATRIX_PADDED: view_make(v, dtype, 2, matrix, padded, -1); break;
+  case MATRIX_TRANSPOSED: view_make(v, dtype, 2, matrix, across, -1); break;
+  case MATRIX_FLIPPED: view_make(v, dtype, 2, matrix, flipped, -1); break;
+  case CUBE_PERMUTED: view_make(v, dtype, 3, cube, permuted, 3); break;
+  case ONES_AROUND:
+    view_make(v, dtype, 1, line, NULL, -1);
+    view_fill(v, codes);
+    memcpy(v->shape, ones, sizeof ones);
+    memcpy(v->strides, absurd, sizeof absurd);
+    v->tensor.ndim = 4;
+    v->tensor.strides = v->strides;
+    return;
+  case REPEATED:
+    step[0] = 0;
+    view_make(v, dtype, 1, line, step, -1);
+    break;
+  case AT_END: view_make(v, dtype, 1, line, NULL, -1); break;
+  default: view_make(v, dtype, 1, line, NULL, layout);
+  }
+  view_fill(v, codes);
+}
+
+/* ---- accumulators other than exact ---------------------------------------------------------- */
+
+static double value_of(sumac_dtype d, uint64_t bits) {
+  oracle_number x = oracle_decode(d, bits);
+  double magnitude = x.class == ORACLE_NAN ? NAN : x.class == ORACLE_INF ? INFINITY : ldexp((double)x.m, x.e);
+  return x.negative ? -magnitude : magnitude;
+}
+
+static double rounded(const oracle_stats *stats, sumac_op op, uint32_t flags, int64_t ddof) {
+  uint64_t bits = 0;
+  oracle_result(stats, op, flags, ddof, SUMAC_F64, &bits);
+  return value_of(SUMAC_F64, bits);
+}
+
+/* sumac.h: an error of at most about (64 + log2 n)·u·Σ|terms|; "about" is taken as twice that. Products and
+ * sums that may leave the accumulator's range are not judged. */
+static int within_bound(const oracle_stats *stats, sumac_op op, sumac_acc acc, uint32_t flags, int64_t ddof,
+                        sumac_dtype out, uint64_t bits) {
+  double got = value_of(out, bits), want = rounded(stats, op, flags, ddof);
+  double n = (double)(stats->n - (flags & SUMAC_SKIP_NAN ? stats->nan : 0));
+  double unit = acc == SUMAC_ACC_F64 ? 0x1p-53 : 0x1p-24, limit = acc == SUMAC_ACC_F64 ? 0x1p1000 : 0x1p120;
+  double least = acc == SUMAC_ACC_F64 ? 0x1p-1074 : 0x1p-149;
+  double out_unit = out.bits == 64 ? 0x1p-53 : 0x1p-24, out_least = out.bits == 64 ? 0x1p-1074 : 0x1p-149;
+  double terms = rounded(stats, SUMAC_NORM1, flags, 0), squares = rounded(stats, SUMAC_NORM2, flags, 0);
+  squares *= squares;
+  if (isnan(want)) return isnan(got);
+  if (isinf(want) && stats->plus_inf + stats->minus_inf != 0) return got == want;
+  double largest = op == SUMAC_VAR || op == SUMAC_STD || op == SUMAC_NORM2 ? squares : terms;
+  if (!(largest * (op == SUMAC_VAR || op == SUMAC_STD ? n : 1) < limit)) return 1;
+  double steps = 2 * (64 + log2(n + 1)) * unit, lost = (n + 1) * least, error;
+  switch (op) {
+  case SUMAC_MEAN: error = (steps * terms + lost) / n; break;
+  case SUMAC_VAR:
+  case SUMAC_STD: {
+    double divisor = n - (double)ddof;
+    error = 4 * (steps * squares + lost) / divisor;
+    if (op == SUMAC_STD) error = got + want == 0 ? 0 : fmin(error / (got + want), sqrt(error) * 2);
+    break;
+  }
+  case SUMAC_NORM2:
+    error = want == 0 ? sqrt(lost) : fmin(steps * want + lost / want, steps * want + sqrt(lost));
+    break;
+  default: error = steps * terms + lost;
+  }
+  if (isinf(want)) return isinf(got) || fabs(got) > 0x1p127;
+  if (isinf(got)) return out.bits < 64 && fabs(want) + error > 0x1.fffffcp127;
+  return fabs(got - want) <= error + 2 * out_unit * fabs(want) + out_least;
+}
+
+/* One value per engine's instruction set for all layouts and thread counts. */
+typedef struct acc_values {
+  int known[OPS][ACCS][ENGINES_MAX];
+  uint64_t bits[OPS][ACCS][ENGINES_MAX];
+} acc_values;
+
+static int fits_i64(const oracle_stats *stats, sumac_op op) {
+  uint64_t ignored;
+  oracle_value value;
+  sumac_op sums[2] = {SUMAC_SUM, SUMAC_SUM};
+  if (op == SUMAC_NORM1) sums[0] = sums[1] = SUMAC_NORM1;
+  if (op == SUMAC_NORM2) sums[0] = sums[1] = SUMAC_NORM2;
+  if (op == SUMAC_VAR || op == SUMAC_STD) sums[1] = SUMAC_NORM2;
+  for (int i = 0; i < 2; i++) {
+    oracle_finish(stats, sums[i], 0, 0, &value);
+    value.root = 0; /* Σx² itself */
+    if (oracle_round(&value, SUMAC_I64, 0, &ignored) != SUMAC_OK) return 0;
+  }
+  return 1;
+}
+
+static void check_acc(const where *w, const engine *e, int isa, sumac_op op, sumac_acc acc, const view *x,
+                      const view *y, uint32_t flags, int64_t ddof, const oracle_stats *stats,
+                      acc_values *values) {
+  sumac_dtype out = acc == SUMAC_ACC_I64    ? default_out(op, dtype)
+                    : dtype_is_float(dtype) ? default_out(op, dtype)
+                                            : SUMAC_F64;
+  uint64_t bits = 0, want = 0;
+  sumac_status status = call(e, op, x, y, acc, flags, ddof, out, &bits), wanted = SUMAC_OK;
+  if (acc == SUMAC_ACC_I64) {
+    wanted = fits_i64(stats, op) ? oracle_result(stats, op, flags, ddof, out, &want) : SUMAC_ERR_RANGE;
+    if (status != wanted || (wanted == SUMAC_OK && bits != want))
+      report(w, e, op, acc, out, flags, "accumulator", status, bits, wanted, want);
+    return;
+  }
+  if (status != SUMAC_OK || !within_bound(stats, op, acc, flags, ddof, out, bits)) {
+    oracle_result(stats, op, flags, ddof, out, &want);
+    report(w, e, op, acc, out, flags, "bound", status, bits, wanted, want);
+  }
+  if (values->known[op][acc][isa] && values->bits[op][acc][isa] != bits)
+    report(w, e, op, acc, out, flags, "another value before", status, bits, SUMAC_OK,
+           values->bits[op][acc][isa]);
+  values->known[op][acc][isa] = 1;
+  values->bits[op][acc][isa] = bits;
+}
+
+/* ---- one array ------------------------------------------------------------------------------ */
+
+static void check_array(data_kind kind, int64_t n, const uint64_t *a, const uint64_t *b, uint64_t seed) {
+  static oracle_stats stats, products;
+  static acc_values values;
+  data_random random = {seed};
+  int big = n > 10000;
+  oracle_clear(&stats);
+  oracle_clear(&products);
+  memset(&values, 0, sizeof values);
+  int equal = 1;
+  for (int64_t i = 0; i < n; i++) {
+    oracle_add(&stats, dtype, a[i], 1);
+    oracle_add_product(&products, dtype, a[i], b[i], 1);
+    equal &= a[i] == a[0] && b[i] == b[0];
+  }
+
+  /* the wanted results, once */
+  enum { OUTS_MAX = DTYPES };
+  struct {
+    uint32_t flags;
+    int64_t ddof;
+    int outs;
+    sumac_dtype out[OUTS_MAX];
+    sumac_status status[OUTS_MAX];
+    uint64_t bits[OUTS_MAX];
+  } wanted[OPS];
+  for (int op = 0; op < OPS; op++) {
+    uint64_t r = data_next(&random);
+    wanted[op].flags =
+        (r & 1 ? SUMAC_SKIP_NAN : 0) | (r & 2 ? SUMAC_SATURATE : 0) | (r & 4 ? SUMAC_KEEPDIMS : 0);
+    wanted[op].ddof = r >> 3 & 1 ? (int64_t)(r >> 4 & 3) : 0;
+    wanted[op].outs = 0;
+    for (int i = -1; i < DTYPES; i++) {
+      sumac_dtype out = i < 0 ? default_out((sumac_op)op, dtype) : dtypes[i];
+      int chosen = i < 0 || walk_all || (!big && data_below(&random, 7) == 0);
+      if (!chosen || !out_exists((sumac_op)op, dtype, out) || (i >= 0 && same_dtype(out, wanted[op].out[0])))
+        continue;
+      int k = wanted[op].outs++;
+      wanted[op].out[k] = out;
+      wanted[op].status[k] = oracle_result(op == SUMAC_DOT ? &products : &stats, (sumac_op)op,
+                                           wanted[op].flags, wanted[op].ddof, out, &wanted[op].bits[k]);
+    }
+  }
+
+  int picks = walk_all ? LAYOUTS + 1 : big ? 2 : 3;
+  for (int pick = 0; pick < picks; pick++) {
+    int layout = walk_all ? pick : pick == 0 ? (int)(seed % OFFSETS) : (int)data_below(&random, LAYOUTS + 1);
+    if (layout == REPEATED && !equal) layout = AT_END;
+    int other = walk_all || data_next(&random) % 2 ? layout : (int)data_below(&random, OFFSETS + 1);
+    if (layout >= MATRIX_PADDED && layout != REPEATED) other = layout; /* x and y have one shape */
+    view x, y;
+    lay_out(&x, layout, a, n);
+    lay_out(&y, other, b, n);
+    where w = {kind, n, layout_text(layout), seed};
+    for (int i = 0; i < engine_count; i++) {
+      const engine *e = data_next(&random) % 2 ? &engines[i] : &pooled[i];
+      for (int op = 0; op < OPS; op++) {
+        for (int k = 0; k < wanted[op].outs; k++) {
+          uint64_t bits = 0;
+          sumac_status status = call(e, (sumac_op)op, &x, &y, SUMAC_ACC_EXACT, wanted[op].flags,
+                                     wanted[op].ddof, wanted[op].out[k], &bits);
+          uint64_t want = wanted[op].status[k] == SUMAC_ERR_EMPTY ? UNTOUCHED & low_bits(wanted[op].out[k])
+                                                                  : wanted[op].bits[k];
+          if (status != wanted[op].status[k] || bits != want)
+            report(&w, e, (sumac_op)op, SUMAC_ACC_EXACT, wanted[op].out[k], wanted[op].flags, "difference",
+                   status, bits, wanted[op].status[k], want);
+        }
+        for (int acc = SUMAC_ACC_F64; acc < ACCS; acc++)
+          if (acc_exists((sumac_op)op, dtype, (sumac_acc)acc))
+            check_acc(&w, e, i, (sumac_op)op, (sumac_acc)acc, &x, &y, wanted[op].flags, wanted[op].ddof,
+                      op == SUMAC_DOT ? &products : &stats, &values);
+      }
+    }
+    view_free(&x);
+    view_free(&y);
+  }
+}
+
+/* ---- the walks ------------------------------------------------------------------------------ */
+
+static const int64_t sizes[] = {0,    1,    2,    3,    7,    8,    9,    15,   16,   17,   31,    32,   33,
+                                63,   64,   65,   127,  129,  255,  256,  257,  511,  512,  513,   1023, 1024,
+                                1025, 2047, 2048, 2049, 4095, 4096, 4097, 8191, 8192, 8193, 100000};
+
+static void walk_kind(void **state) {
+  data_kind kind = *(data_kind *)*state;
+  long before = differences;
+  uint64_t *a = malloc(100000 * sizeof *a), *b = malloc(100000 * sizeof *b);
+  for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
+    uint64_t seed = ((uint64_t)kind << 32 | (uint64_t)sizes[s] << 8) + dtype.code * 64u + dtype.bits;
+    data_random random = {seed};
+    data_codes(dtype, kind, &random, a, (size_t)sizes[s]);
+    data_codes(dtype, kind, &random, b, (size_t)sizes[s]);
+    check_array(kind, sizes[s], a, b, seed);
+  }
+  free(a);
+  free(b);
+  assert_int_equal(differences, before);
+}
+
+/* A special at every position of small arrays and around every power of two of large ones. */
+static void walk_specials(void **state) {
+  (void)state;
+  static const double specials[] = {NAN, INFINITY, -INFINITY, -0.0};
+  static const int64_t lengths[] = {1, 2, 3, 5, 8, 16, 17, 33, 67, 1000, 20000};
+  long before = differences;
+  int count = dtype_is_float(dtype) ? 4 : 0;
+  uint64_t *a = malloc(20000 * sizeof *a), *b = malloc(20000 * sizeof *b);
+  for (size_t s = 0; s < sizeof lengths / sizeof *lengths; s++)
+    for (int64_t n = lengths[s], at = 0; at < n; at++)
+      for (int k = 0; k < count; k++) {
+        int64_t near = (at + 1) & at;
+        if (n > 100 && near != 0 && near != 1 && at != n - 1) continue;
+        if (n > 10000 && k != (int)(at % 4)) continue;
+        uint64_t seed = (uint64_t)n << 32 | (uint64_t)at << 4 | (uint64_t)k;
+        data_random random = {seed};
+        data_codes(dtype, DATA_NORMAL, &random, a, (size_t)n);
+        data_codes(dtype, DATA_NORMAL, &random, b, (size_t)n);
+        if (at % 3 == 2) b[at] = data_code(dtype, 0);
+        a[at] = data_code(dtype, specials[k]);
+        check_array(DATA_NORMAL, n, a, b, seed);
+      }
+  free(a);
+  free(b);
+  assert_int_equal(differences, before);
+}
+
+/* Random rank, shape, strides (also 0 and overlapping), axes, flags and output layout. */
+static void walk_axes(void **state) {
+  (void)state;
+  static const int64_t lengths[] = {0, 1, 2, 3, 4, 5, 8, 17, 40};
+  long before = differences;
+  int rounds = walk_all ? 20000 : 1000;
+  for (int round = 0; round < rounds; round++) {
+    uint64_t seed = ((uint64_t)round << 16) + dtype.code * 64u + dtype.bits;
+    data_random random = {seed};
+    int64_t shape[VIEW_DIMS], strides[VIEW_DIMS], other[VIEW_DIMS], dense = 1, total = 1;
+    int ndim = (int)data_below(&random, 5), order[VIEW_DIMS], how = (int)data_below(&random, 4);
+    for (int i = 0; i < ndim; i++) {
+      int64_t length = data_below(&random, 12) == 0 ? 0 : 1 + (int64_t)data_below(&random, 7 + (ndim < 3));
+      shape[i] = lengths[length];
+      order[i] = i;
+      total *= shape[i];
+    }
+    if (total > 20000) continue;
+    for (int i = ndim;
+         i-- > 0;) { /* strides of a dense array of permuted axes, padded, flipped or repeated */
+      int j = (int)data_below(&random, (uint64_t)i + 1), axis = order[j];
+      order[j] = order[i];
+      strides[axis] = how == 0 ? 0 : dense;
+      dense = (how == 0 ? dense : dense * (shape[axis] == 0 ? 1 : shape[axis])) + (how == 2 ? 1 : 0);
+      if (how == 3 && data_next(&random) % 2)
+        strides[axis] = data_next(&random) % 3 == 0 ? 0 : -strides[axis];
+    }
+    if (how == 0) { /* row-major */
+      dense = 1;
+      for (int i = ndim; i-- > 0; dense *= shape[i] == 0 ? 1 : shape[i]) strides[i] = dense;
+    }
+    view x, y, got, want;
+    int offset = (int)data_below(&random, 17) - 1;
+    view_make(&x, dtype, ndim, shape, strides, offset);
+    for (int i = 0; i < ndim; i++) other[i] = data_next(&random) % 2 ? strides[i] : -strides[i];
+    view_make(&y, dtype, ndim, shape, other, -1);
+    data_kind kind = (data_kind)data_below(&random, DATA_KINDS);
+    size_t elements = x.span_size / (dtype.bits / 8);
+    uint64_t *codes = malloc((elements + 1) * sizeof *codes);
+    data_codes(dtype, kind, &random, codes, elements);
+    data_pack(dtype, codes, elements, x.span);
+    data_codes(dtype, kind, &random, codes, elements);
+    data_pack(dtype, codes, elements, y.span);
+    free(codes);
+
+    sumac_op op = (sumac_op)data_below(&random, OPS);
+    int32_t axes[VIEW_DIMS], naxes = 0;
+    for (int32_t i = 0; i < ndim; i++)
+      if (data_next(&random) % 2) axes[naxes++] = data_next(&random) % 2 ? i : i - ndim;
+    for (int32_t i = naxes; i > 1; i--) {
+      int32_t j = (int32_t)data_below(&random, (uint64_t)i), swap = axes[i - 1];
+      axes[i - 1] = axes[j];
+      axes[j] = swap;
+    }
+    sumac_options options = {.axes = data_below(&random, 5) == 0 ? NULL : axes,
+                             .flags = data_next(&random) & 7};
+    options.naxes = options.axes == NULL ? 0 : naxes;
+    options.ddof = (int64_t)data_below(&random, 3);
+
+    sumac_dtype out = default_out(op, dtype), type;
+    int64_t out_shape[VIEW_DIMS], out_strides[VIEW_DIMS];
+    int32_t out_ndim = -1;
+    assert_int_equal(sumac_result_type(op, &x.tensor, &options, &type, &out_ndim, out_shape), SUMAC_OK);
+    assert_true(same_dtype(type, out));
+    if (data_next(&random) % 2) out = dtypes[data_below(&random, DTYPES)];
+    if (!out_exists(op, dtype, out)) out = SUMAC_F32;
+    dense = 1;
+    for (int32_t i = 0; i < out_ndim; i++) { /* column-major, with gaps */
+      out_strides[i] = data_next(&random) % 3 ? dense : -dense;
+      dense = dense * out_shape[i] + 1;
+    }
+    int out_offset = (int)data_below(&random, 9) - 1, plain = data_next(&random) % 2;
+    view_make(&got, out, out_ndim, out_shape, plain ? NULL : out_strides, out_offset);
+    view_make(&want, out, out_ndim, out_shape, plain ? NULL : out_strides, out_offset);
+    sumac_status wanted =
+        oracle_reduce(op, &x.tensor, op == SUMAC_DOT ? &y.tensor : NULL, &options, &want.tensor);
+    if (wanted == SUMAC_ERR_EMPTY) memset(want.span, 0xff, want.span_size);
+    char layout[200];
+    snprintf(layout, sizeof layout, "random axes, rank %d, %d of them reduced, strides of kind %d, offset %d",
+             ndim, options.axes == NULL ? ndim : naxes, how, offset);
+    where w = {kind, view_count(&x), layout, seed};
+    for (int i = 0; i < engine_count; i++) {
+      const engine *e = data_next(&random) % 2 ? &engines[i] : &pooled[i];
+      memset(got.span, 0xff, got.span_size);
+      sumac_status status =
+          sumac_reduce(e->context, op, &x.tensor, op == SUMAC_DOT ? &y.tensor : NULL, &options, &got.tensor);
+      calls++;
+      size_t at = 0;
+      while (at < got.span_size && got.span[at] == want.span[at]) at++;
+      if (status != wanted || at < got.span_size)
+        report(&w, e, op, SUMAC_ACC_EXACT, out, options.flags, "difference at a byte", status,
+               at < got.span_size ? got.span[at] : 0, wanted, at < got.span_size ? want.span[at] : 0);
+    }
+    view_free(&x);
+    view_free(&y);
+    view_free(&got);
+    view_free(&want);
+  }
+  assert_int_equal(differences, before);
+}
+
+/* What does not exist fails, and the sentence names what was asked for and what does exist. */
+static void refuse_the_rest(void **state) {
+  (void)state;
+  uint64_t code = data_code(dtype, 1);
+  view x;
+  view_array(&x, dtype, &code, 1);
+  for (int op = 0; op < OPS; op++)
+    for (int acc = 0; acc < ACCS; acc++)
+      for (int i = 0; i < DTYPES; i++) {
+        int by_acc = !acc_exists((sumac_op)op, dtype, (sumac_acc)acc),
+            by_out = !out_exists((sumac_op)op, dtype, dtypes[i]);
+        uint64_t bits = 0;
+        sumac_status status = call(&engines[0], (sumac_op)op, &x, &x, (sumac_acc)acc, 0, 0, dtypes[i], &bits);
+        if (!by_acc && !by_out) {
+          if (status != SUMAC_OK)
+            fail_msg("%s of %s, acc %s, out %s: %s", op_text[op], dtype_text(dtype), acc_text[acc],
+                     dtype_text(dtypes[i]), sumac_error_message());
+          continue;
+        }
+        const char *sentence = sumac_error_message();
+        int named = by_acc || strstr(sentence, "bool") != NULL;
+        for (int k = 0; k < ACCS && by_acc; k++)
+          if (acc_exists((sumac_op)op, dtype, (sumac_acc)k) || k == acc)
+            named &= strstr(sentence, acc_text[k]) != NULL;
+        for (int k = 0; k < DTYPES && by_out && !by_acc; k++)
+          if (out_exists((sumac_op)op, dtype, dtypes[k]))
+            named &= strstr(sentence, dtype_text(dtypes[k])) != NULL;
+        if (status != SUMAC_ERR_UNSUPPORTED || bits != (UNTOUCHED & low_bits(dtypes[i])) || !named)
+          fail_msg("%s of %s, acc %s, out %s gives %s: \"%s\"", op_text[op], dtype_text(dtype), acc_text[acc],
+                   dtype_text(dtypes[i]), sumac_status_name(status), sentence);
+      }
+  view_free(&x);
+}
+
+int main(int argc, char **argv) {
+  int found = 0;
+  for (int i = 0; i < DTYPES && argc > 1; i++)
+    if (strcmp(argv[1], dtype_text(dtypes[i])) == 0) dtype = dtypes[i], found = 1;
+  if (!found) {
+    fprintf(stderr, "usage: conformance DTYPE [all]\n");
+    return 2;
+  }
+  walk_all = argc > 2 && strcmp(argv[2], "all") == 0;
+  engine_count = engines_open(engines, 1);
+  engines_open(pooled, 3);
+
+  struct CMUnitTest tests[DATA_KINDS + 3];
+  data_kind kinds[DATA_KINDS];
+  for (int i = 0; i < DATA_KINDS; i++) {
+    kinds[i] = (data_kind)i;
+    tests[i] = (struct CMUnitTest){data_kind_name(kinds[i]), walk_kind, NULL, NULL, &kinds[i]};
+  }
+  tests[DATA_KINDS] = (struct CMUnitTest)cmocka_unit_test(walk_specials);
+  tests[DATA_KINDS + 1] = (struct CMUnitTest)cmocka_unit_test(walk_axes);
+  tests[DATA_KINDS + 2] = (struct CMUnitTest)cmocka_unit_test(refuse_the_rest);
+  int failed = cmocka_run_group_tests_name(argv[1], tests, NULL, NULL);
+  printf("%s: %ld calls, %ld differences\n", argv[1], calls, differences);
+  engines_close(engines, engine_count);
+  engines_close(pooled, engine_count);
+  return failed != 0 || differences != 0;
+}
