@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Runs one reduction on inputs: in one call where the data lies in memory, and in chunks, with memory
+ * independent of the length, where the operation allows it.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "input.h"
+
+enum { CHUNK_BYTES = 1 << 18 }; /* stays in the second-level cache between reader and reduction */
+
+/* The state that gives an operation; false for those that select an element. */
+static bool state_kind(sumac_op op, sumac_kind *kind) {
+  switch (op) {
+    case SUMAC_SUM:
+    case SUMAC_MEAN: *kind = SUMAC_KIND_SUM; return true;
+    case SUMAC_NORM1: *kind = SUMAC_KIND_ABS; return true;
+    case SUMAC_NORM2: *kind = SUMAC_KIND_SQUARE; return true;
+    case SUMAC_DOT: *kind = SUMAC_KIND_DOT; return true;
+    case SUMAC_VAR:
+    case SUMAC_STD: *kind = SUMAC_KIND_MOMENTS; return true;
+    default: return false;
+  }
+}
+
+static bool is_arg(sumac_op op) { return op == SUMAC_ARGMIN || op == SUMAC_ARGMAX; }
+
+static sumac_tensor vector(sumac_dtype dtype, void *data, int64_t *length) {
+  return (sumac_tensor){.data = data, .ndim = 1, .dtype = dtype, .shape = length};
+}
+
+/* Elements in storage order are as good as the array, if the order does not matter or is row-major. */
+static bool can_stream(const struct request *r, const struct input *x, const struct input *y) {
+  if (r->options.axes || r->options.acc != SUMAC_ACC_EXACT) return false;
+  if (is_arg(r->op) && x->fortran && x->ndim > 1) return false;
+  return !y || x->fortran == y->fortran || x->ndim < 2;
+}
+
+static void stream_state(const struct request *r, sumac_kind kind, struct input *x, struct input *y,
+                         const sumac_tensor *out) {
+  int64_t capacity = CHUNK_BYTES / (int64_t)dtype_size(x->dtype), count;
+  void *xs = allocate(CHUNK_BYTES), *ys = y ? allocate(CHUNK_BYTES) : NULL;
+  sumac_state *state;
+  check(sumac_state_create(r->context, kind, x->dtype, &state));
+  do {
+    count = input_read(x, xs, capacity);
+    sumac_tensor tx = vector(x->dtype, xs, &count), ty = vector(x->dtype, ys, &count);
+    if (y && input_read(y, ys, count ? count : 1) != count)
+      fail(EXIT_UNSUPPORTED, "%s and %s do not have the same number of elements", x->stream.name,
+           y->stream.name);
+    check(sumac_state_add(state, &tx, y ? &ty : NULL));
+  } while (count > 0);
+  sumac_options options = {.flags = r->options.flags & (SUMAC_SKIP_NAN | SUMAC_SATURATE),
+                           .ddof = r->options.ddof};
+  check(sumac_state_result(state, r->op, &options, out));
+  sumac_state_destroy(state);
+  free(xs);
+  free(ys);
+}
+
+/* One reduction of the first `count` elements of a chunk to one value; false if there was none. */
+static bool reduce_chunk(const struct request *r, sumac_op op, sumac_dtype dtype, void *elements,
+                         int64_t count, sumac_dtype out_dtype, void *value) {
+  sumac_options options = {.flags = r->options.flags & SUMAC_SKIP_NAN};
+  sumac_tensor x = vector(dtype, elements, &count), out = {.data = value, .dtype = out_dtype};
+  sumac_status status = sumac_reduce(r->context, op, &x, NULL, &options, &out);
+  if (status == SUMAC_ERR_EMPTY) return false;
+  check(status);
+  return true;
+}
+
+/* MIN, MAX, NORMINF of all that was read are those of the least and the greatest element so far, which
+ * stay at the front of the buffer. The last call rounds, and knows what no elements mean. */
+static void stream_extremes(const struct request *r, struct input *x, const sumac_tensor *out) {
+  size_t item = dtype_size(x->dtype);
+  int64_t capacity = CHUNK_BYTES / (int64_t)item, kept = 0, count;
+  char *elements = allocate(CHUNK_BYTES), extremes[2][8];
+  while ((count = input_read(x, elements + (size_t)kept * item, capacity - kept)) > 0) {
+    if (!reduce_chunk(r, SUMAC_MIN, x->dtype, elements, kept + count, x->dtype, extremes[0]) ||
+        !reduce_chunk(r, SUMAC_MAX, x->dtype, elements, kept + count, x->dtype, extremes[1]))
+      continue; /* nothing but NaN, which are skipped */
+    memcpy(elements, extremes[0], item);
+    memcpy(elements + item, extremes[1], item);
+    kept = 2;
+  }
+  sumac_tensor survivors = vector(x->dtype, elements, &kept);
+  sumac_options options = {.flags = r->options.flags & (SUMAC_SKIP_NAN | SUMAC_SATURATE)};
+  check(sumac_reduce(r->context, r->op, &survivors, NULL, &options, out));
+  free(elements);
+}
+
+/* The best element so far stays at the front of the buffer, where it also wins ties. */
+static void stream_arg(const struct request *r, struct input *x, const sumac_tensor *out) {
+  size_t item = dtype_size(x->dtype);
+  int64_t capacity = CHUNK_BYTES / (int64_t)item, kept = 0, best = 0, done = 0, count, index;
+  char *elements = allocate(CHUNK_BYTES);
+  while ((count = input_read(x, elements + (size_t)kept * item, capacity - kept)) > 0) {
+    if (reduce_chunk(r, r->op, x->dtype, elements, kept + count, SUMAC_I64, &index)) {
+      if (index >= kept) best = done + index - kept;
+      memmove(elements, elements + (size_t)index * item, item);
+      kept = 1;
+    }
+    done += count;
+  }
+  if (kept == 0) fail(EXIT_INPUT, "%s: %s of no elements", x->stream.name, sumac_op_name(r->op));
+  int64_t one = 1;
+  sumac_tensor position = vector(SUMAC_I64, &best, &one);
+  sumac_options options = {.flags = r->options.flags & SUMAC_SATURATE};
+  check(sumac_reduce(r->context, SUMAC_MAX, &position, NULL, &options, out));
+  free(elements);
+}
+
+static void stream(const struct request *r, struct input *x, struct input *y, const sumac_tensor *out) {
+  sumac_kind kind;
+  if (state_kind(r->op, &kind)) stream_state(r, kind, x, y, out);
+  else if (is_arg(r->op)) stream_arg(r, x, out);
+  else stream_extremes(r, x, out);
+}
+
+/* Text and pipes have one only when they have been read. */
+static bool has_shape(const struct input *in) { return in->data || (in->format != FORMAT_TEXT && in->n >= 0); }
+
+static void check_pair(const struct input *x, const struct input *y) {
+  if (!dtype_equal(x->dtype, y->dtype))
+    fail(EXIT_UNSUPPORTED, "%s holds %s and %s holds %s: dot needs equal types", x->stream.name,
+         sumac_dtype_name(x->dtype), y->stream.name, sumac_dtype_name(y->dtype));
+  bool known = has_shape(x) && has_shape(y);
+  if (x->ndim != y->ndim ||
+      (known && memcmp(x->shape, y->shape, (size_t)x->ndim * sizeof x->shape[0]) != 0))
+    fail(EXIT_UNSUPPORTED, "%s and %s have different shapes: dot needs equal ones", x->stream.name,
+         y->stream.name);
+}
+
+/* Where the result goes: its type and shape, and memory for it. */
+static sumac_tensor make_output(const struct request *r, struct input *x, const sumac_tensor *tensor,
+                                struct result *result) {
+  check(sumac_result_type(r->op, tensor, &r->options, &result->dtype, &result->ndim, result->shape));
+  if (r->has_out_dtype) result->dtype = r->out_dtype;
+  result->size = shape_size(result->ndim, result->shape);
+  /* An array without elements may have a shape that promises any number of (empty) sums. */
+  if (result->size < 0 || (x->n == 0 && result->size > 1 << 20))
+    fail(EXIT_INPUT, "%s: the shape holds no elements but asks for more than 2^20 results", x->stream.name);
+  result->values = allocate((size_t)result->size * dtype_size(result->dtype) + 1);
+  return (sumac_tensor){
+      .data = result->values, .ndim = result->ndim, .dtype = result->dtype, .shape = result->shape};
+}
+
+void reduce_inputs(const struct request *r, struct input *x, struct input *y, struct result *result) {
+  double start = now_seconds();
+  if (y) check_pair(x, y);
+  bool whole = x->data && (!y || y->data), chunks = !whole && can_stream(r, x, y);
+  if (!chunks) {
+    input_load(x);
+    if (y) input_load(y), check_pair(x, y);
+  }
+  sumac_tensor tx = input_tensor(x), ty = y ? input_tensor(y) : (sumac_tensor){0};
+  if (chunks) { /* the length is not known yet; no element is read through these */
+    tx.strides = NULL;
+    for (int i = 0; i < x->ndim; i++) x->shape[i] = x->shape[i] < 0 ? 0 : x->shape[i];
+  }
+  check(sumac_kernel_name(r->context, r->op, &tx, &r->options, result->kernel, sizeof result->kernel));
+  sumac_tensor out = make_output(r, x, &tx, result);
+  if (chunks) stream(r, x, y, &out);
+  else check(sumac_reduce(r->context, r->op, &tx, y ? &ty : NULL, &r->options, &out));
+  input_verify(x);
+  if (y) input_verify(y);
+  result->n = x->n;
+  result->bytes = input_bytes(x) + (y ? input_bytes(y) : 0);
+  result->seconds = now_seconds() - start;
+}
