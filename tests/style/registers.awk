@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Reads objdump -d --no-show-raw-insn and looks at the innermost loops with vector instructions in the
-# functions whose name matches `functions`: one that stores to the stack keeps accumulators in memory,
+# functions named in `functions`: one that stores to the stack keeps accumulators in memory,
 # where each addition waits for a store and a load. The jump table of a switch is not followed.
 
 function number(hex,   i, n) {
@@ -31,7 +31,7 @@ function finish(   i, j, k, innermost, vector, stored) {
             stored = stored "\n    " text[k]
       }
     if (vector) {
-      loops++
+      loops[name]++
       if (stored != "") {
         failed = 1
         printf "%s: the loop from %x to %x stores to the stack:%s\n", name, top[i], bottom[i], stored
@@ -40,12 +40,14 @@ function finish(   i, j, k, innermost, vector, stored) {
   }
 }
 
+BEGIN { wanted = split(functions, function_name, " ") }
+
 /^[0-9a-f]+ <.*>:$/ {
   if (name != "")
     finish()
   name = $2
   gsub(/[<>:]/, "", name)
-  if (name !~ functions)
+  if (index(" " functions " ", " " name " ") == 0)
     name = ""
   jumps = count = frame_pointer = 0
   next
@@ -72,8 +74,12 @@ name != "" && /^ *[0-9a-f]+:\t/ {
 END {
   if (name != "")
     finish()
-  printf "%d loops looked at\n", loops
-  if (loops == 0)
-    print "no loop with vector instructions in a function that matches " functions
-  exit failed || loops == 0
+  for (i = 1; i <= wanted; i++) {
+    printf "%s: %d loops\n", function_name[i], loops[function_name[i]]
+    if (!loops[function_name[i]]) {
+      failed = 1
+      print function_name[i] ": no loop with vector instructions, or no such function"
+    }
+  }
+  exit failed || !wanted
 }

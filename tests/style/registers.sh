@@ -1,11 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# registers.sh FUNCTIONS OBJECT... : the hot loops of the functions whose name matches the regular
-# expression FUNCTIONS keep their accumulators in registers. `registers.sh --self-test CC` shows that the
-# check finds what it is for.
+# registers.sh ISA NAME... : the hot loops of the functions NAME in the object of that instruction set keep
+# their accumulators in registers. `registers.sh --self-test` shows that the check finds what it is for.
 set -eu
 
-check() { objdump -d --no-show-raw-insn "$2" | awk -v functions="$1" -f "$SOURCE/registers.awk"; }
+# check OBJECT NAMES
+check() { objdump -d --no-show-raw-insn "$1" | awk -v functions="$2" -f "$SOURCE/registers.awk"; }
 
 if [ "$1" = --self-test ]; then
   work=$(mktemp -d)
@@ -25,22 +25,19 @@ typedef double V __attribute__((vector_size(16)));
 LOOP(eight, 8)
 LOOP(sixty_four, 64)
 END
-  "$2" -O2 -c "$work/loops.c" -o "$work/loops.o"
-  check '^eight$' "$work/loops.o"
-  if check '^sixty_four$' "$work/loops.o" >/dev/null; then
+  "$CC" -O2 -c "$work/loops.c" -o "$work/loops.o"
+  check "$work/loops.o" eight
+  if check "$work/loops.o" "eight sixty_four" >/dev/null; then
     echo "a loop that spills was not found"
     exit 1
   fi
-  if check '^absent$' "$work/loops.o" >/dev/null; then
+  if check "$work/loops.o" "eight absent" >/dev/null; then
     echo "no function, and yet content"
     exit 1
   fi
   exit 0
 fi
 
-functions=$1
+object=$BUILD/src/CMakeFiles/sumac_objects.dir/cpu/isa_$1.c.o
 shift
-for object; do
-  echo "$(basename "$object"):"
-  check "$functions" "$object"
-done
+check "$object" "$*"
