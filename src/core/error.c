@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Failures: a status and one sentence a thread.
+ */
+#include "core/core.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+static _Thread_local char message[512];
+
+sumac_status sumac_fail(sumac_status status, const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  vsnprintf(message, sizeof message, format, args);
+  va_end(args);
+  return status;
+}
+
+const char *sumac_error_message(void) { return message; }
+
+const char *sumac_status_name(sumac_status status) {
+  switch ((int)status) {
+#define SUMAC_STATUS(ID, VALUE)                                                                          \
+  case VALUE: return "SUMAC_" #ID;
+#include "model/errors.def"
+  default: return NULL;
+  }
+}

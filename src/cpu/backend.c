@@ -1,0 +1,638 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The CPU backend: walks a plan's elements in contiguous runs, feeds them to the loops of the context's
+ * instruction set, in as many threads as pay, and combines what the threads found. No result depends on
+ * how the work was split: exact sums merge exactly, plain sums are split at fixed places and added up in a
+ * fixed tree, selections are decided by value and index.
+ */
+#include <math.h>
+#include <stdatomic.h>
+
+#include "core/core.h"
+#include "cpu/cpu.h"
+
+enum {
+  BLOCK = 4096,        /* elements gathered at a time; a plain sum's leaves */
+  SUPERBLOCK = 1 << 18 /* elements of one task of a plain sum */
+};
+#define PARALLEL_BYTES ((int64_t)1 << 18) /* less than this a thread does not pay; measured: docs/perf-log.md */
+#define CHUNK_BYTES ((int64_t)1 << 20)
+
+/* ---- walking */
+
+typedef void run_fn(void *arg, const void *x, const void *y, size_t n);
+
+struct walk {
+  const struct sumac_plan *plan;
+  const char *base[2]; /* of this result's elements */
+  run_fn *run;
+  void *arg;
+  int64_t longest; /* run */
+};
+
+static bool is_dense(const struct sumac_plan *plan) {
+  const struct sumac_dims *d = &plan->inner;
+  int last = d->ndim - 1;
+  int64_t size = sumac_types[plan->type].size;
+  return last < 0 || (d->stride[0][last] == size && (plan->map != SUMAC_M_DOT || d->stride[1][last] == size));
+}
+
+static void gather(char *to, const char *from, int64_t stride, int64_t n, size_t size) {
+  switch (size) {
+  case 1:
+    for (int64_t i = 0; i < n; i++) to[i] = from[i * stride];
+    break;
+  case 2:
+    for (int64_t i = 0; i < n; i++) memcpy(to + 2 * i, from + i * stride, 2);
+    break;
+  case 4:
+    for (int64_t i = 0; i < n; i++) memcpy(to + 4 * i, from + i * stride, 4);
+    break;
+  default:
+    for (int64_t i = 0; i < n; i++) memcpy(to + 8 * i, from + i * stride, 8);
+    break;
+  }
+}
+
+/* Elements begin ... begin + count - 1 of the inner dimensions: rows of the last dimension, as they lie
+ * if they are dense and long, otherwise gathered into blocks. Blocks start at multiples of BLOCK. */
+static void walk(const struct walk *w, int64_t begin, int64_t count) {
+  const struct sumac_dims *d = &w->plan->inner;
+  const size_t size = sumac_types[w->plan->type].size;
+  const bool dot = w->plan->map == SUMAC_M_DOT;
+  const int last = d->ndim - 1;
+  const int64_t row = last < 0 ? 1 : d->shape[last];
+  if (is_dense(w->plan) && (d->ndim < 2 || row % BLOCK == 0)) {
+    const int64_t most = w->longest / BLOCK * BLOCK;
+    while (count > 0) {
+      int64_t index = begin / row, in_row = begin % row, n = row - in_row;
+      n = n < count ? n : count;
+      n = n < most ? n : most;
+      const char *p[2] = {w->base[0] + in_row * (int64_t)size, w->base[1] + in_row * (int64_t)size};
+      for (int i = last - 1; i >= 0; i--) {
+        p[0] += index % d->shape[i] * d->stride[0][i];
+        p[1] += index % d->shape[i] * d->stride[1][i];
+        index /= d->shape[i];
+      }
+      w->run(w->arg, p[0], p[1], (size_t)n);
+      begin += n;
+      count -= n;
+    }
+    return;
+  }
+  _Alignas(64) char buffer[2][BLOCK * sizeof(double)];
+  int64_t index[SUMAC_MAX_DIMS], rest = begin;
+  const char *p[2] = {w->base[0], w->base[1]};
+  for (int i = last; i >= 0; i--) {
+    index[i] = rest % d->shape[i];
+    rest /= d->shape[i];
+    p[0] += index[i] * d->stride[0][i];
+    p[1] += index[i] * d->stride[1][i];
+  }
+  while (count > 0) {
+    int64_t block = BLOCK - begin % BLOCK, filled = 0;
+    block = block < count ? block : count;
+    while (filled < block) {
+      int64_t n = row - index[last];
+      n = n < block - filled ? n : block - filled;
+      gather(buffer[0] + filled * (int64_t)size, p[0], d->stride[0][last], n, size);
+      if (dot) gather(buffer[1] + filled * (int64_t)size, p[1], d->stride[1][last], n, size);
+      filled += n;
+      int i = last;
+      int64_t step = n;
+      for (;;) { /* the odometer */
+        index[i] += step;
+        p[0] += step * d->stride[0][i];
+        p[1] += step * d->stride[1][i];
+        if (index[i] < d->shape[i] || i == 0) break;
+        p[0] -= index[i] * d->stride[0][i];
+        p[1] -= index[i] * d->stride[1][i];
+        index[i--] = 0;
+        step = 1;
+      }
+    }
+    w->run(w->arg, buffer[0], dot ? buffer[1] : buffer[0], (size_t)block);
+    begin += block;
+    count -= block;
+  }
+}
+
+/* ---- exact sums */
+
+struct exact_run {
+  const struct sumac_loops *loops;
+  enum sumac_map map;
+  enum sumac_type type;
+  struct sumac_sum sum, square; /* square: MOMENTS only */
+};
+
+static void exact_init(struct exact_run *r, const sumac_context *context, const struct sumac_plan *plan,
+                       struct sumac_format sum, struct sumac_format square) {
+  r->loops = context->loops;
+  r->map = plan->map;
+  r->type = plan->type;
+  sumac_sum_init(&r->sum, sum);
+  if (plan->map == SUMAC_M_MOMENTS) sumac_sum_init(&r->square, square);
+}
+
+static void exact_add(void *arg, const void *x, const void *y, size_t n) {
+  struct exact_run *r = arg;
+  if (r->map != SUMAC_M_MOMENTS) {
+    r->loops->exact[r->map][r->type](&r->sum, x, y, n);
+    return;
+  }
+  /* both sums of a piece while it is in the cache */
+  const size_t size = sumac_types[r->type].size, piece = 16384 / size;
+  for (const char *p = x; n; p += piece * size) {
+    size_t count = n < piece ? n : piece;
+    r->loops->exact[SUMAC_M_SUM][r->type](&r->sum, p, p, count);
+    r->loops->exact[SUMAC_M_SQUARE][r->type](&r->square, p, p, count);
+    n -= count;
+  }
+}
+
+static void number_merge(struct sumac_exact *into, const struct sumac_exact *from) {
+  for (int i = 0; i < into->format.limbs; i++) into->limb[i] += from->limb[i];
+  sumac_exact_settle(into);
+}
+
+static void number_multiply(struct sumac_exact *x, int64_t factor) {
+  sumac_i128 carry = 0;
+  for (int i = 0; i < x->format.limbs; i++) {
+    carry += (sumac_i128)x->limb[i] * factor;
+    x->limb[i] = i == x->format.limbs - 1 ? (int64_t)carry : (int64_t)(carry & 0xffffffff);
+    carry >>= 32;
+  }
+}
+
+static void exact_settle(struct exact_run *r) {
+  sumac_sum_flush(&r->sum);
+  if (r->map == SUMAC_M_MOMENTS) sumac_sum_flush(&r->square);
+}
+
+static void exact_merge(struct exact_run *into, const struct exact_run *from) {
+  number_merge(&into->sum.number, &from->sum.number);
+  sumac_counts_add(&into->sum.counts, &from->sum.counts);
+  if (into->map == SUMAC_M_MOMENTS) number_merge(&into->square.number, &from->square.number);
+}
+
+static void exact_multiply(struct exact_run *r, int64_t repeat) {
+  struct sumac_counts *c = &r->sum.counts;
+  number_multiply(&r->sum.number, repeat);
+  if (r->map == SUMAC_M_MOMENTS) number_multiply(&r->square.number, repeat);
+  c->n *= repeat;
+  c->nan *= repeat;
+  c->pinf *= repeat;
+  c->ninf *= repeat;
+}
+
+/* ---- splitting one result's elements over threads */
+
+struct split {
+  const struct walk *walk;
+  struct exact_run **run; /* one a worker, made when it first has work */
+  int64_t n, chunk;
+};
+
+static void split_part(void *arg, int part, int worker) {
+  struct split *s = arg;
+  struct walk w = *s->walk;
+  w.arg = s->run[worker];
+  int64_t begin = part * s->chunk;
+  walk(&w, begin, s->n - begin < s->chunk ? s->n - begin : s->chunk);
+}
+
+/* Threads that pay for n elements, and the elements of a part: a multiple of BLOCK. */
+static int workers_for(const sumac_context *context, const struct sumac_plan *plan, int64_t n, int64_t *chunk) {
+  int64_t size = sumac_types[plan->type].size, most = n / (PARALLEL_BYTES / size);
+  int workers = most < context->threads ? (int)most : context->threads;
+  if (workers < 1) workers = 1;
+  int64_t c = CHUNK_BYTES / size;
+  if (n / c < 4 * workers) c = n / (4 * workers) / BLOCK * BLOCK;
+  if (c < BLOCK) c = BLOCK;
+  while (n / c > INT32_MAX / 2) c *= 2;
+  *chunk = c;
+  return workers;
+}
+
+static sumac_status exact_reduce(sumac_context *context, const struct sumac_plan *plan, const char *const base[2],
+                                 bool parallel, struct exact_run *total) {
+  struct walk w = {plan, {base[0], base[1]}, exact_add, total, INT64_MAX};
+  int64_t chunk, n = plan->inner.n;
+  int workers = parallel ? workers_for(context, plan, n, &chunk) : 1;
+  if (workers == 1) {
+    walk(&w, 0, n);
+    exact_settle(total);
+  } else {
+    size_t size = (size_t)(workers - 1) * sizeof *total + (size_t)workers * sizeof(struct exact_run *);
+    struct exact_run *more = sumac_alloc(context, size);
+    if (!more) return sumac_fail(SUMAC_ERR_MEMORY, "out of memory for %d threads", workers);
+    struct split s = {&w, (struct exact_run **)(more + workers - 1), n, chunk};
+    for (int i = 0; i < workers; i++) {
+      s.run[i] = i ? more + i - 1 : total;
+      if (i) exact_init(s.run[i], context, plan, total->sum.number.format, total->square.number.format);
+    }
+    sumac_pool_run(context, workers, (int)((n + chunk - 1) / chunk), split_part, &s);
+    exact_settle(total);
+    for (int i = 1; i < workers; i++) {
+      exact_settle(s.run[i]);
+      exact_merge(total, s.run[i]);
+    }
+    sumac_free(context, more, size);
+  }
+  if (plan->repeat > 1) exact_multiply(total, plan->repeat);
+  return SUMAC_OK;
+}
+
+static bool exceeds_i64(const struct sumac_exact *number) {
+  bool range = false;
+  struct sumac_real r = sumac_real_of_limbs(number->limb, number->format.limbs, number->format.bias);
+  sumac_round(r, &sumac_types[SUMAC_T_I64], false, &range);
+  return range;
+}
+
+static sumac_status exact_result(sumac_context *context, const struct sumac_plan *plan, const char *const base[2],
+                                 bool parallel, uint64_t *bits, bool *range) {
+  const struct sumac_type_info *t = &sumac_types[plan->type];
+  bool product = plan->map == SUMAC_M_SQUARE || plan->map == SUMAC_M_DOT;
+  struct exact_run total;
+  exact_init(&total, context, plan, product ? t->product : t->sum, t->product);
+  sumac_status status = exact_reduce(context, plan, base, parallel, &total);
+  if (status) return status;
+  *range |= plan->acc == SUMAC_ACC_I64 && (exceeds_i64(&total.sum.number) || (plan->map == SUMAC_M_MOMENTS && exceeds_i64(&total.square.number)));
+  *bits = sumac_finish_sums(&plan->finish, &total.sum.counts, total.sum.number.limb, total.sum.number.format,
+                            total.square.number.limb, t->product, range);
+  return SUMAC_OK;
+}
+
+sumac_status sumac_cpu_accumulate(sumac_context *context, const struct sumac_plan *plan, struct sumac_state_sums *into) {
+  struct exact_run total;
+  exact_init(&total, context, plan, into->sum, into->square);
+  struct sumac_fp fp = sumac_fp_enter();
+  sumac_status status = exact_reduce(context, plan, plan->data, true, &total);
+  sumac_fp_leave(fp);
+  if (status) return status;
+  for (int i = 0; i < into->sum.limbs; i++) into->sum_limb[i] += total.sum.number.limb[i];
+  sumac_carry(into->sum_limb, into->sum.limbs);
+  if (plan->map == SUMAC_M_MOMENTS) {
+    for (int i = 0; i < into->square.limbs; i++) into->square_limb[i] += total.square.number.limb[i];
+    sumac_carry(into->square_limb, into->square.limbs);
+  }
+  sumac_counts_add(&into->counts, &total.sum.counts);
+  return SUMAC_OK;
+}
+
+/* ---- plain sums: a leaf is a block; a moment's leaf is its mean and the squares about it */
+
+struct plain {
+  double sum; /* MOMENTS: the mean */
+  double m2;
+  int64_t n; /* elements that were not skipped */
+};
+
+struct plain_run {
+  const struct sumac_loops *loops;
+  const struct sumac_plan *plan;
+  struct plain *leaf; /* of the next block */
+};
+
+static double to_acc(const struct sumac_plan *plan, double v) { return plan->acc == SUMAC_ACC_F32 ? (double)(float)v : v; }
+
+static struct plain plain_combine(const struct sumac_plan *plan, struct plain a, struct plain b) {
+  struct plain r = {0, 0, a.n + b.n};
+  if (plan->map != SUMAC_M_MOMENTS) {
+    r.sum = to_acc(plan, a.sum + b.sum);
+  } else if (!a.n || !b.n) {
+    return a.n ? a : b;
+  } else { /* Chan, Golub, LeVeque 1979 */
+    double delta = b.sum - a.sum, share = (double)b.n / (double)r.n;
+    r.sum = to_acc(plan, a.sum + delta * share);
+    r.m2 = to_acc(plan, a.m2 + b.m2 + delta * delta * share * (double)a.n);
+  }
+  return r;
+}
+
+/* In place, neighbours first. */
+static struct plain plain_tree(const struct sumac_plan *plan, struct plain *leaf, int64_t n) {
+  for (; n > 1; n = (n + 1) / 2) {
+    for (int64_t i = 0; i < n / 2; i++) leaf[i] = plain_combine(plan, leaf[2 * i], leaf[2 * i + 1]);
+    if (n % 2) leaf[n / 2] = leaf[n - 1];
+  }
+  return leaf[0];
+}
+
+static bool is_nan(const struct sumac_type_info *t, uint64_t bits) {
+  return t->cls == SUMAC_C_FLOAT && (bits & sumac_low_bits(t->dtype.bits - 1)) > sumac_inf_bits(t);
+}
+
+/* Copies the elements, or pairs, that are not NaN. */
+static size_t drop_nans(const struct sumac_type_info *t, bool dot, const void *x, const void *y, size_t n, void *cx,
+                        void *cy) {
+  size_t kept = 0;
+  for (size_t i = 0; i < n; i++) {
+    uint64_t a = sumac_bits_at(t, x, i), b = dot ? sumac_bits_at(t, y, i) : 0;
+    if (is_nan(t, a) || (dot && is_nan(t, b))) continue;
+    sumac_put_bits(t, cx, kept, a);
+    if (dot) sumac_put_bits(t, cy, kept, b);
+    kept++;
+  }
+  return kept;
+}
+
+static void plain_add(void *arg, const void *x, const void *y, size_t n) {
+  struct plain_run *r = arg;
+  const struct sumac_plan *plan = r->plan;
+  const struct sumac_type_info *t = &sumac_types[plan->type];
+  sumac_plain_loop *const(*loops)[SUMAC_TYPES] = plan->acc == SUMAC_ACC_F32 ? r->loops->f32 : r->loops->f64;
+  _Alignas(64) char kept[2][BLOCK * sizeof(double)];
+  while (n) {
+    size_t count = n < BLOCK ? n : BLOCK, use = count;
+    const void *px = x, *py = y;
+    if (plan->skip_nan && t->cls == SUMAC_C_FLOAT) {
+      use = drop_nans(t, plan->map == SUMAC_M_DOT, x, y, count, kept[0], kept[1]);
+      px = kept[0];
+      py = kept[1];
+    }
+    struct plain leaf = {-0.0, 0, (int64_t)use};
+    if (plan->map != SUMAC_M_MOMENTS) {
+      leaf.sum = loops[plan->map][plan->type](px, py, use, 0);
+    } else if (use) {
+      leaf.sum = to_acc(plan, loops[SUMAC_M_SUM][plan->type](px, px, use, 0) / (double)use);
+      leaf.m2 = loops[SUMAC_M_CENTRED][plan->type](px, px, use, leaf.sum);
+    }
+    *r->leaf++ = leaf;
+    x = (const char *)x + count * t->size;
+    y = (const char *)y + count * t->size;
+    n -= count;
+  }
+}
+
+struct plain_split {
+  const sumac_context *context;
+  const struct walk *walk;
+  struct plain *result; /* one a superblock */
+};
+
+static void plain_part(void *arg, int part, int worker) {
+  struct plain_split *s = arg;
+  struct plain leaf[SUPERBLOCK / BLOCK];
+  struct plain_run run = {s->context->loops, s->walk->plan, leaf};
+  struct walk w = *s->walk;
+  int64_t begin = (int64_t)part * SUPERBLOCK, left = w.plan->inner.n - begin;
+  w.arg = &run;
+  walk(&w, begin, left < SUPERBLOCK ? left : SUPERBLOCK);
+  s->result[part] = plain_tree(w.plan, leaf, run.leaf - leaf);
+  (void)worker;
+}
+
+static sumac_status plain_result(sumac_context *context, const struct sumac_plan *plan, const char *const base[2],
+                                 bool parallel, uint64_t *bits, bool *range) {
+  struct walk w = {plan, {base[0], base[1]}, plain_add, NULL, INT64_MAX};
+  int64_t chunk, parts = (plan->inner.n + SUPERBLOCK - 1) / SUPERBLOCK;
+  int workers = parallel ? workers_for(context, plan, plan->inner.n, &chunk) : 1;
+  struct plain one = {plan->inner.n ? -0.0 : 0.0, 0, 0}, *result = &one;
+  if (parts > INT32_MAX || (parts > 1 && !(result = sumac_alloc(context, (size_t)parts * sizeof *result))))
+    return sumac_fail(SUMAC_ERR_MEMORY, "out of memory for the partial sums of %lld elements", (long long)plan->inner.n);
+  struct plain_split s = {context, &w, result};
+  sumac_pool_run(context, workers, (int)parts, plain_part, &s);
+  struct plain p = plain_tree(plan, result, parts);
+  if (parts > 1) sumac_free(context, result, (size_t)parts * sizeof *result);
+
+  double v = p.sum;
+  const struct sumac_finish *f = &plan->finish;
+  switch (f->kind) {
+  case SUMAC_F_MEAN: v = p.n ? p.sum / (double)p.n : NAN; break;
+  case SUMAC_F_ROOT: v = sqrt(p.sum); break;
+  case SUMAC_F_VARIANCE:
+  case SUMAC_F_DEVIATION:
+    v = p.n > f->ddof ? p.m2 / (double)(p.n - f->ddof) : NAN;
+    if (f->kind == SUMAC_F_DEVIATION) v = sqrt(v);
+    break;
+  default: v = p.n || plan->inner.n == 0 ? p.sum : 0.0; break;
+  }
+  uint64_t raw;
+  memcpy(&raw, &v, sizeof raw);
+  struct sumac_element e = sumac_decode(&sumac_types[SUMAC_T_F64], raw);
+  *bits = e.nan || e.inf ? sumac_special(f, e.nan, e.negative, range)
+                         : sumac_round(sumac_real_of_element(e), f->out, f->saturate, range);
+  return SUMAC_OK;
+}
+
+/* ---- selections */
+
+struct best {
+  int64_t key;
+  int64_t at;     /* where the block of the best key begins */
+  int64_t nan_at; /* where the first block with a NaN begins; -1: nowhere */
+};
+
+struct select_run {
+  sumac_select_loop *loop;
+  const struct sumac_plan *plan;
+  struct best best;
+  int64_t at;
+};
+
+static bool is_arg(const struct sumac_plan *plan) {
+  return plan->map == SUMAC_M_ARGMIN || plan->map == SUMAC_M_ARGMAX;
+}
+
+static bool is_minimum(const struct sumac_plan *plan) { return plan->map == SUMAC_M_MIN || plan->map == SUMAC_M_ARGMIN; }
+
+static void select_add(void *arg, const void *x, const void *y, size_t n) {
+  struct select_run *r = arg;
+  const size_t size = sumac_types[r->plan->type].size;
+  const size_t most = is_arg(r->plan) ? BLOCK : n; /* an index is looked for in one block only */
+  (void)y;
+  while (n && r->best.nan_at < 0) {
+    size_t count = n < most ? n : most;
+    bool nan = false;
+    int64_t key = r->loop(x, count, r->plan->skip_nan, &nan);
+    if (nan && !r->plan->skip_nan) r->best.nan_at = r->at;
+    if (key > r->best.key) {
+      r->best.key = key;
+      r->best.at = r->at;
+    }
+    x = (const char *)x + count * size;
+    r->at += (int64_t)count;
+    n -= count;
+  }
+}
+
+struct select_split {
+  const sumac_context *context;
+  const struct walk *walk;
+  struct best *best; /* one a part */
+  int64_t chunk;
+};
+
+static void select_part(void *arg, int part, int worker) {
+  struct select_split *s = arg;
+  const struct sumac_plan *plan = s->walk->plan;
+  struct walk w = *s->walk;
+  int64_t begin = part * s->chunk, left = plan->inner.n - begin;
+  struct select_run run = {s->context->loops->select[plan->map - SUMAC_M_MIN][plan->type], plan, {INT64_MIN, begin, -1}, begin};
+  w.arg = &run;
+  walk(&w, begin, left < s->chunk ? left : s->chunk);
+  s->best[part] = run.best;
+  (void)worker;
+}
+
+/* Finds the first element of a block with this key, or the first NaN. */
+struct search {
+  const struct sumac_plan *plan;
+  int64_t key, index, at;
+  bool nan;
+};
+
+static void search_add(void *arg, const void *x, const void *y, size_t n) {
+  struct search *s = arg;
+  const struct sumac_type_info *t = &sumac_types[s->plan->type];
+  (void)y;
+  for (size_t i = 0; i < n && s->index < 0; i++) {
+    uint64_t bits = sumac_bits_at(t, x, i);
+    int64_t key = sumac_key(t, s->plan->map, bits);
+    if (s->nan ? is_nan(t, bits) : !is_nan(t, bits) && (is_minimum(s->plan) ? ~key : key) == s->key)
+      s->index = s->at + (int64_t)i;
+  }
+  s->at += (int64_t)n;
+}
+
+static sumac_status select_result(sumac_context *context, const struct sumac_plan *plan, const char *const base[2],
+                                  bool parallel, uint64_t *bits, bool *range) {
+  enum { MOST_PARTS = 1024 };
+  const struct sumac_type_info *t = &sumac_types[plan->type];
+  const struct sumac_finish *f = &plan->finish;
+  struct walk w = {plan, {base[0], base[1]}, select_add, NULL, INT64_MAX};
+  int64_t chunk, n = plan->inner.n;
+  int workers = parallel ? workers_for(context, plan, n, &chunk) : 1;
+  struct best part[MOST_PARTS];
+  if (workers == 1) chunk = n;
+  while (n > chunk * MOST_PARTS) chunk *= 2;
+  int parts = n ? (int)((n + chunk - 1) / chunk) : 0;
+  struct select_split s = {context, &w, part, chunk};
+  sumac_pool_run(context, workers, parts, select_part, &s);
+  struct best best = {INT64_MIN, 0, -1};
+  bool found = false;
+  for (int i = 0; i < parts && best.nan_at < 0; i++) {
+    best.nan_at = part[i].nan_at;
+    if (part[i].key > best.key) best = part[i];
+  }
+  /* the least key is a number's only where there are no NaN keys beside it */
+  found = best.key > INT64_MIN || (n > 0 && t->cls != SUMAC_C_FLOAT);
+  bool nan = best.nan_at >= 0;
+  if (!found && !nan) {
+    if (plan->map == SUMAC_M_MAXABS) {
+      *bits = 0;
+      return SUMAC_OK;
+    }
+    return sumac_fail(SUMAC_ERR_EMPTY, n ? "%s: every element is NaN and NaNs are skipped: there is no %s"
+                                         : "%s: the reduction has no elements: there is no %s",
+                      is_minimum(plan) ? (is_arg(plan) ? "argmin" : "min") : is_arg(plan) ? "argmax" : "max",
+                      is_minimum(plan) ? "minimum" : "maximum");
+  }
+  if (is_arg(plan)) {
+    struct search search = {plan, best.key, -1, nan ? best.nan_at : best.at, nan};
+    int64_t left = n - search.at;
+    w.run = search_add;
+    w.arg = &search;
+    walk(&w, search.at, left < BLOCK ? left : BLOCK);
+    struct sumac_real r = {(sumac_u128)search.index, 0, false, false};
+    *bits = sumac_round(r, f->out, f->saturate, range);
+    return SUMAC_OK;
+  }
+  if (nan) {
+    *bits = sumac_special(f, true, false, range);
+    return SUMAC_OK;
+  }
+  struct sumac_element e = sumac_element_of_key(t, plan->map, is_minimum(plan) ? ~best.key : best.key);
+  *bits = e.inf ? sumac_special(f, false, e.negative, range)
+                : sumac_round(sumac_real_of_element(e), f->out, f->saturate, range);
+  return SUMAC_OK;
+}
+
+/* ---- all results of a plan */
+
+static sumac_status one_result(sumac_context *context, const struct sumac_plan *plan, const char *const base[2],
+                               bool parallel, uint64_t *bits, bool *range) {
+  if (plan->map >= SUMAC_M_MIN) return select_result(context, plan, base, parallel, bits, range);
+  if (plan->acc == SUMAC_ACC_F64 || plan->acc == SUMAC_ACC_F32)
+    return plain_result(context, plan, base, parallel, bits, range);
+  return exact_result(context, plan, base, parallel, bits, range);
+}
+
+struct outer_job {
+  sumac_context *context;
+  const struct sumac_plan *plan;
+  bool parallel;    /* within one result */
+  uint64_t *staged; /* results that must not be written before all are known to exist; or NULL */
+  int64_t chunk;
+  atomic_bool range;
+  _Atomic sumac_status status;
+};
+
+static void outer_part(void *arg, int part, int worker) {
+  struct outer_job *job = arg;
+  const struct sumac_plan *plan = job->plan;
+  const struct sumac_dims *d = &plan->outer;
+  int64_t begin = part * job->chunk, end = begin + job->chunk < d->n ? begin + job->chunk : d->n;
+  bool range = false;
+  (void)worker;
+  for (int64_t k = begin; k < end && atomic_load_explicit(&job->status, memory_order_relaxed) == SUMAC_OK; k++) {
+    const char *base[2] = {plan->data[0], plan->data[1]};
+    char *out = plan->out;
+    int64_t rest = k;
+    for (int i = d->ndim - 1; i >= 0; i--) {
+      int64_t index = rest % d->shape[i];
+      rest /= d->shape[i];
+      base[0] += index * d->stride[0][i];
+      base[1] += index * d->stride[1][i];
+      out += index * plan->out_stride[i];
+    }
+    uint64_t bits = 0;
+    sumac_status status = one_result(job->context, plan, base, job->parallel, &bits, &range);
+    if (status)
+      atomic_store(&job->status, status);
+    else if (job->staged)
+      job->staged[k] = bits;
+    else
+      memcpy(out, &bits, plan->finish.out->size);
+  }
+  if (range) atomic_store(&job->range, true);
+}
+
+sumac_status sumac_cpu_reduce(sumac_context *context, const struct sumac_plan *plan) {
+  const struct sumac_dims *d = &plan->outer;
+  struct outer_job job = {.context = context, .plan = plan, .chunk = 1};
+  if (!d->n) return SUMAC_OK;
+  int64_t bytes = plan->inner.n * sumac_types[plan->type].size;
+  /* Many results: a thread does whole ones. Few: all threads share each. */
+  job.parallel = d->n < 4 * context->threads && bytes >= 2 * PARALLEL_BYTES;
+  int workers = job.parallel || d->n == 1 ? 1 : context->threads;
+  if (workers > 1 && (bytes + 256) * d->n < 2 * PARALLEL_BYTES) workers = 1;
+  if (workers > 1) job.chunk = (d->n + 16 * workers - 1) / (16 * workers);
+  if (workers == 1) job.chunk = d->n;
+  size_t staged = plan->map >= SUMAC_M_MIN && plan->skip_nan && d->n > 1 ? (size_t)d->n * sizeof(uint64_t) : 0;
+  if (staged && !(job.staged = sumac_alloc(context, staged)))
+    return sumac_fail(SUMAC_ERR_MEMORY, "out of memory for %lld results", (long long)d->n);
+
+  struct sumac_fp fp = sumac_fp_enter();
+  sumac_pool_run(context, workers, (int)((d->n + job.chunk - 1) / job.chunk), outer_part, &job);
+  sumac_fp_leave(fp);
+
+  sumac_status status = atomic_load(&job.status);
+  if (status == SUMAC_OK && staged) {
+    for (int64_t k = 0; k < d->n; k++) {
+      char *out = plan->out;
+      int64_t rest = k;
+      for (int i = d->ndim - 1; i >= 0; rest /= d->shape[i], i--) out += rest % d->shape[i] * plan->out_stride[i];
+      memcpy(out, &job.staged[k], plan->finish.out->size);
+    }
+  }
+  sumac_free(context, job.staged, staged);
+  if (status) return status;
+  if (atomic_load(&job.range))
+    return sumac_fail(SUMAC_ERR_RANGE, "a result does not fit %s%s; it was written saturated", plan->finish.out->name,
+                      plan->acc == SUMAC_ACC_I64 ? " or its i64 accumulator" : "");
+  return SUMAC_OK;
+}

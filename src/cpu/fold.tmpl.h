@@ -1,0 +1,459 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Exact sums of floats: folds into integer windows. Compiled once per instruction set.
+ *
+ * Window k is the number M_k = 1.5 * 2^(e_k), e_k = E - 52 k. For |v| <= 2^(e_k - 1) the sum t = v + M_k is
+ * v rounded to a multiple of 2^(e_k - 52), and the bits of t less the bits of M_k are that multiple as an
+ * integer. So the bits may be added up as integers, exactly. What the rounding left, v - (t - M_k), is
+ * exact too (FastTwoSum), at most 2^(e_k - 53), and goes to window k + 1.
+ *
+ * A tile is proven exact, or leaves no trace: `high` collects exponent bits of t that differ from M_0's (a
+ * value was too large for window 0, or is inf or NaN), `rest` what is left after the last window. Where one
+ * of them is not zero, hard_tile() chooses other windows, more windows, or adds by exponent. Any choice
+ * gives the same sum; only speed depends on it.
+ */
+
+enum { LANES = VB / 8, GROUP = 2 * LANES, TILE = 2048 };
+
+/* Elements per step of a loop: a group, or a cache line if that is more. */
+#define STEP(SIZE) (GROUP * (SIZE) >= 64 ? GROUP : 64 / (SIZE))
+
+SUMAC_INLINE bool is_product(enum sumac_map map) { return map == SUMAC_M_SQUARE || map == SUMAC_M_DOT; }
+
+/* f64 products leave a low part. */
+SUMAC_INLINE bool has_low_part(enum sumac_type type, enum sumac_map map) {
+  return type == SUMAC_T_F64 && is_product(map);
+}
+
+/* Windows that do for most tiles. f16 and fp8 always fit, with their exponent fixed. */
+SUMAC_INLINE int least_windows(enum sumac_type type, enum sumac_map map) {
+  return type == SUMAC_T_F64 || is_product(map) ? 2 : 1;
+}
+SUMAC_INLINE int fixed_exponent(enum sumac_type type, enum sumac_map map) {
+  return type == SUMAC_T_F64 || type == SUMAC_T_F32 || type == SUMAC_T_BF16 ? INT_MIN : is_product(map) ? 34 : 17;
+}
+
+/* e4m3 is read as the f16 of 2^-8 times its value. */
+SUMAC_INLINE int weight_exponent(enum sumac_type type, enum sumac_map map) {
+  return type != SUMAC_T_E4M3FN ? 0 : is_product(map) ? 16 : 8;
+}
+
+/* Binades from the highest to the lowest bit of one term, less one. */
+SUMAC_INLINE int term_depth(enum sumac_type type, enum sumac_map map) {
+  int mantissa = type == SUMAC_T_F64 ? 52 : type == SUMAC_T_F32 ? 23 : 7;
+  return is_product(map) ? 2 * mantissa + 1 : mantissa;
+}
+
+SUMAC_INLINE vf64 v_abs_f64(vf64 v) { return (vf64)((vu64)v & INT64_MAX); }
+
+/* GROUP elements of any type as floats, exact but for weight_exponent(); inf and NaN as they may. */
+SUMAC_INLINE vf32 load_f32(enum sumac_type type, const char *p) {
+  vf32 v;
+  vu16_half h;
+  vu8_half b; /* only its low half is used */
+  switch (type) {
+  case SUMAC_T_F32: memcpy(&v, p, sizeof v); return v;
+  case SUMAC_T_F16: memcpy(&h, p, sizeof h); return v_f16_to_f32(h);
+  case SUMAC_T_BF16: memcpy(&h, p, sizeof h); return v_bf16_to_f32(h);
+  default: break;
+  }
+  memcpy(&b, p, GROUP);
+#if SUMAC_VECTOR_BYTES == 64
+  h = (vu16_half)_mm256_cvtepu8_epi16(_mm256_castsi256_si128((__m256i)b));
+#elif SUMAC_VECTOR_BYTES == 32
+  h = (vu16_half)_mm_cvtepu8_epi16((__m128i)b);
+#else
+  for (int i = 0; i < GROUP; i++) h[i] = b[i];
+#endif
+  return v_f16_to_f32(type == SUMAC_T_E5M2 ? h << 8 : (h & 0x7f) << 7 | (h & 0x80) << 8);
+}
+
+/* The terms of GROUP elements: h, and the low parts of f64 products in l. Products of 16-bit and 8-bit
+ * types are formed in f32, unless `wide`; `risk` gathers where one may be inexact, having underflowed. */
+SUMAC_INLINE void load_terms(enum sumac_type type, enum sumac_map map, bool wide, const char *x, const char *y,
+                             vf64 *h, vf64 *l, vu64 *risk) {
+  if (type == SUMAC_T_F64) {
+    SUMAC_UNROLL
+    for (int u = 0; u < 2; u++) {
+      vf64 a, b;
+      memcpy(&a, x + u * VB, VB);
+      if (!is_product(map)) {
+        h[u] = map == SUMAC_M_ABS ? v_abs_f64(a) : a;
+        continue;
+      }
+      b = a;
+      if (map == SUMAC_M_DOT) memcpy(&b, y + u * VB, VB);
+      h[u] = a * b;
+      l[u] = v_fmsub(a, b, h[u]);
+      *risk |= (vu64)(v_abs_f64(h[u]) < 0x1p-969);
+#if SUMAC_VECTOR_BYTES == 16
+      *risk |= (vu64)(v_abs_f64(a) > 0x1p+990) | (vu64)(v_abs_f64(b) > 0x1p+990);
+#endif
+    }
+    return;
+  }
+  vf32 a = load_f32(type, x);
+  if (!is_product(map)) {
+    if (map == SUMAC_M_ABS) a = (vf32)((vu32)a & INT32_MAX);
+    h[0] = v_low_f64(a);
+    h[1] = v_high_f64(a);
+    return;
+  }
+  vf32 b = map == SUMAC_M_DOT ? load_f32(type, y) : a;
+  if (type == SUMAC_T_F32 || wide) {
+    h[0] = v_low_f64(a) * v_low_f64(b);
+    h[1] = v_high_f64(a) * v_high_f64(b);
+    return;
+  }
+  vf32 p = a * b;
+  if (type == SUMAC_T_BF16) *risk |= (vu64)((vf32)((vu32)p & INT32_MAX) < 0x1p-126f);
+  h[0] = v_low_f64(p);
+  h[1] = v_high_f64(p);
+}
+
+/* Is every product that `risk` may mean exact, being one by zero? */
+static NOINLINE bool risk_is_zeros(enum sumac_type type, enum sumac_map map, const char *x,
+                                                    const char *y, size_t n) {
+  const struct sumac_type_info *t = &sumac_types[type];
+  for (size_t i = 0; i < n; i++) {
+    struct sumac_element a = sumac_decode(t, sumac_bits_at(t, x, i)), b = a;
+    if (map == SUMAC_M_DOT) b = sumac_decode(t, sumac_bits_at(t, y, i));
+    int exponent = a.exponent + b.exponent; /* of the product's last place */
+    if (a.magnitude && b.magnitude && exponent < (type == SUMAC_T_F64 ? -1074 : -149)) return false;
+    /* the first product form needs |a|, |b| < 2^996 where there is no fused multiply-add */
+    if (type == SUMAC_T_F64 && (a.exponent > 900 || b.exponent > 900)) return false;
+  }
+  return true;
+}
+
+/* The bits of 1.5 * 2^e. */
+SUMAC_INLINE uint64_t magic_bits(int e) { return (uint64_t)(e + 1023) << 52 | (uint64_t)1 << 51; }
+
+/* Adds v to windows first ... last - 1. */
+SUMAC_INLINE void fold(vf64 v, int first, int last, const vf64 *magic, vu64 *acc, vu64 *high, vu64 *rest) {
+  SUMAC_UNROLL
+  for (int k = first; k < last; k++) {
+    vf64 t = v + magic[k];
+    acc[k] += (vu64)t;
+    if (k == 0) *high |= (vu64)t ^ (vu64)magic[0];
+    vf64 q = t - magic[k];
+    if (k < last - 1)
+      v = v - q;
+    else if (rest)
+      *rest |= (vu64)v ^ (vu64)q;
+  }
+}
+
+/* Range checks of the types that are certified as integers, before any conversion: the greatest and the
+ * least non-zero magnitude (less one, so that zero wraps to the greatest). */
+struct range {
+  vu64 most, least;
+};
+
+SUMAC_INLINE void range_add(enum sumac_type type, struct range *r, vu8 v) {
+  if (type == SUMAC_T_F32) {
+    vu32 u = (vu32)v & INT32_MAX;
+    r->most = (vu64)v_max_u32((vu32)r->most, u);
+    r->least = (vu64)v_min_u32((vu32)r->least, u - 1);
+  } else if (type == SUMAC_T_BF16 || type == SUMAC_T_F16) {
+    vu16 u = (vu16)v & INT16_MAX;
+    r->most = (vu64)v_max_u16((vu16)r->most, u);
+    if (type == SUMAC_T_BF16) r->least = (vu64)v_min_u16((vu16)r->least, u - 1);
+  } else {
+    r->most = (vu64)v_max_u8((vu8)r->most, v & INT8_MAX);
+  }
+}
+
+/* Do all elements seen fit the one window with exponent e? (f16, fp8: is none inf or NaN?) */
+SUMAC_INLINE bool range_fits(enum sumac_type type, const struct range *r, int e) {
+  uint32_t most = 0, least = UINT32_MAX;
+  if (type == SUMAC_T_F32) {
+    vu32 m = (vu32)r->most, l = (vu32)r->least;
+    for (int i = 0; i < VB / 4; i++) {
+      most = m[i] > most ? m[i] : most;
+      least = l[i] < least ? l[i] : least;
+    }
+  } else if (type == SUMAC_T_BF16 || type == SUMAC_T_F16) {
+    vu16 m = (vu16)r->most, l = (vu16)r->least;
+    for (int i = 0; i < VB / 2; i++) {
+      most = m[i] > most ? m[i] : most;
+      least = l[i] < least ? l[i] : least;
+    }
+    if (type == SUMAC_T_F16) return most < 0x7c00;
+    most <<= 16;
+    least = least == UINT16_MAX ? UINT32_MAX : ((least + 1) << 16) - 1;
+  } else {
+    vu8 m = (vu8)r->most;
+    for (int i = 0; i < VB; i++) most = m[i] > most ? m[i] : most;
+    return most < (type == SUMAC_T_E4M3FN ? 0x7f : 0x7c);
+  }
+  if (least == UINT32_MAX) return true; /* zeros only */
+  int top = (int)(most >> 23) - 127, bottom = (int)((least + 1) >> 23) - 127;
+  if (bottom < -126) bottom = -126;
+  return top < 128 && top + 1 <= e - 1 && bottom - term_depth(type, SUMAC_M_SUM) >= e - 52;
+}
+
+/* Tries n elements, a multiple of STEP, in K windows at sum->exponent; false leaves no trace. */
+SUMAC_INLINE bool fold_tile(enum sumac_type type, enum sumac_map map, bool wide, int K, struct sumac_sum *sum,
+                            const char *x, const char *y, size_t n) {
+  const size_t size = sumac_types[type].size, step = STEP(size);
+  const bool low = has_low_part(type, map);
+  const bool ranged = K == 1 || (type != SUMAC_T_F64 && type != SUMAC_T_F32 && type != SUMAC_T_BF16);
+  const bool checked = K > 1 && fixed_exponent(type, map) == INT_MIN; /* by `high` and `rest` */
+  const int W = low ? K + 1 : K;
+  const int ahead = 4096; /* bytes; measured: docs/perf-log.md */
+  vf64 magic[SUMAC_MAX_WINDOWS];
+  vu64 acc[2][SUMAC_MAX_WINDOWS], high = {0}, rest = {0}, risk = {0};
+  struct range range = {{0}, ~(vu64){0}}, range_y = range;
+  SUMAC_UNROLL
+  for (int k = 0; k < W; k++) {
+    magic[k] = (vf64)v_u64(magic_bits(sumac_window_exponent(sum->exponent, k)));
+    acc[0][k] = acc[1][k] = (vu64){0};
+  }
+  for (size_t i = 0; i < n; i += step) {
+    const char *px = x + i * size, *py = y + (map == SUMAC_M_DOT ? i * size : 0);
+    SUMAC_UNROLL
+    for (size_t b = 0; b < step * size; b += 64) {
+      v_prefetch(px + b + ahead);
+      if (map == SUMAC_M_DOT) v_prefetch(py + b + ahead);
+    }
+    if (ranged) {
+      SUMAC_UNROLL
+      for (size_t b = 0; b < step * size; b += VB) {
+        range_add(type, &range, v_load(px + b));
+        if (map == SUMAC_M_DOT) range_add(type, &range_y, v_load(py + b));
+      }
+    }
+    SUMAC_UNROLL
+    for (size_t g = 0; g < step; g += GROUP) {
+      vf64 h[2], l[2];
+      load_terms(type, map, wide, px + g * size, py + g * size, h, l, &risk);
+      SUMAC_UNROLL
+      for (int u = 0; u < 2; u++) {
+        if (K == 1) {
+          acc[u][0] += (vu64)(h[u] + magic[0]);
+        } else {
+          fold(h[u], 0, K, magic, acc[u], &high, checked ? &rest : NULL);
+          if (low) fold(l[u], 1, W, magic, acc[u], &high, &rest);
+        }
+      }
+    }
+  }
+  if (ranged && !(range_fits(type, &range, sum->exponent) &&
+                  (map != SUMAC_M_DOT || range_fits(type, &range_y, sum->exponent))))
+    return false;
+  if (checked && ((v_or64(high) >> 52) | (v_or64(rest) << 1))) return false;
+  if (is_product(map) && (type == SUMAC_T_F64 || (type == SUMAC_T_BF16 && !wide)) && v_or64(risk) &&
+      !risk_is_zeros(type, map, x, y, n))
+    return false;
+  SUMAC_UNROLL
+  for (int k = 0; k < W; k++) {
+    uint64_t adds = n / LANES * ((k < K) + (low && k > 0)); /* at most 2 * 1024 a lane: below 2^62 */
+    vu64 v = acc[0][k] + acc[1][k] + (((uint64_t)1 << 62) - adds * (uint64_t)((vu64)magic[k])[0]);
+    struct sumac_lanes *lanes = &sum->lanes[k];
+    vu64 a, b;
+    memcpy(&a, lanes->low, VB);
+    memcpy(&b, lanes->high, VB);
+    a += v & UINT32_MAX;
+    b += v >> 32;
+    memcpy(lanes->low, &a, VB);
+    memcpy(lanes->high, &b, VB);
+    sum->waiting[k] += LANES;
+  }
+  return true;
+}
+
+/* Exponents of the greatest and the least non-zero |h| in a tile; false if an h is inf or NaN. */
+SUMAC_INLINE bool tile_span(enum sumac_type type, enum sumac_map map, const char *x, const char *y, size_t n,
+                            int *top, int *bottom) {
+  const size_t size = sumac_types[type].size;
+  vf64 most = {0}, least = v_f64(INFINITY);
+  vi64 special = {0};
+  for (size_t i = 0; i < n; i += GROUP) {
+    vf64 h[2], l[2];
+    vu64 risk = {0};
+    load_terms(type, map, true, x + i * size, y + (map == SUMAC_M_DOT ? i * size : 0), h, l, &risk);
+    for (int u = 0; u < 2; u++) {
+      vf64 a = v_abs_f64(h[u]);
+      special |= ~(a < INFINITY);
+      most = (vf64)v_select64(a > most, (vu64)a, (vu64)most);
+      least = (vf64)v_select64((a < least) & (a != 0), (vu64)a, (vu64)least);
+    }
+  }
+  double m = 0, l = INFINITY;
+  for (int i = 0; i < LANES; i++) {
+    m = most[i] > m ? most[i] : m;
+    l = least[i] < l ? least[i] : l;
+  }
+  *top = m > 0 ? ilogb(m) : -1074;
+  *bottom = m > 0 ? ilogb(l) : -1074;
+  return !v_or64((vu64)special);
+}
+
+/* Adds by exponent: a term's 53 bits, shifted by its exponent modulo 32, go to two neighbouring bins of 32
+ * binades, of which every lane has its own. Takes finite terms of any size. */
+enum { BINS = SUMAC_MAX_LIMBS + 6, BIN_COPIES = 4, BIN_BIAS = 64 };
+
+struct bins {
+  int64_t bin[BIN_COPIES][BINS];
+};
+
+SUMAC_INLINE void bins_add(struct bins *bins, vf64 v, int offset) {
+  vu64 bits = (vu64)v, sign = 0 - (bits >> 63), field = bits >> 52 & 0x7ff;
+  vu64 t = field + (vu64)(field != 0); /* max(field - 1, 0): less than the field takes off the hidden bit */
+  vu64 m = (bits & INT64_MAX) - (t << 52), place = t + (uint64_t)(int64_t)offset;
+  place &= (vu64)((vi64)place >= 0); /* zeros of a narrower type */
+  vu64 shift = place & 31;
+  vu64 low = ((m << shift & UINT32_MAX) ^ sign) - sign, high = (m >> (32 - shift) ^ sign) - sign;
+  vu64 index = place >> 5;
+  SUMAC_UNROLL
+  for (int i = 0; i < LANES; i++) {
+    int64_t *bin = bins->bin[i % BIN_COPIES] + index[i];
+    bin[0] += (int64_t)low[i];
+    bin[1] += (int64_t)high[i];
+  }
+}
+
+/* f64 products may over- or underflow: such groups go by the book. */
+SUMAC_INLINE void bins_tile(enum sumac_type type, enum sumac_map map, struct sumac_sum *sum, const char *x,
+                            const char *y, size_t n) {
+  const struct sumac_type_info *t = &sumac_types[type];
+  const size_t size = t->size;
+  struct bins bins;
+  memset(&bins, 0, sizeof bins);
+  int offset = sum->number.format.bias + BIN_BIAS - 1074;
+  for (size_t i = 0; i < n; i += GROUP) {
+    vf64 h[2], l[2];
+    vu64 risk = {0};
+    const char *px = x + i * size, *py = y + (map == SUMAC_M_DOT ? i * size : 0);
+    load_terms(type, map, true, px, py, h, l, &risk);
+    if (has_low_part(type, map)) {
+      risk |= ~(vu64)(v_abs_f64(h[0]) < 0x1p1020) | ~(vu64)(v_abs_f64(h[1]) < 0x1p1020);
+      if (v_or64(risk)) {
+        sumac_sum_by_element(sum, t, map, px, py, GROUP);
+        continue;
+      }
+    }
+    for (int u = 0; u < 2; u++) {
+      bins_add(&bins, h[u], offset);
+      if (has_low_part(type, map)) bins_add(&bins, l[u], offset);
+    }
+  }
+  int last = sum->number.format.limbs + 3;
+  for (int j = 0; j < last; j++) {
+    int64_t v = 0;
+    for (int c = 0; c < BIN_COPIES; c++) v += bins.bin[c][j];
+    if (v) sumac_exact_add(&sum->number, v, 32 * j - BIN_BIAS - sum->number.format.bias);
+  }
+  sumac_carry(sum->number.limb, sum->number.format.limbs + SUMAC_SPARE_LIMBS);
+}
+
+/* A tile that the usual windows did not take. */
+SUMAC_INLINE void hard_tile(enum sumac_type type, enum sumac_map map, struct sumac_sum *sum, const char *x,
+                            const char *y, size_t n) {
+  const struct sumac_type_info *t = &sumac_types[type];
+  if (t->cls != SUMAC_C_FLOAT) return; /* integers have none */
+  const int least = least_windows(type, map);
+  const bool fixed = fixed_exponent(type, map) != INT_MIN;
+  _Alignas(64) char buffer[2][TILE * sizeof(double)];
+  int top = 0, bottom = 0;
+  /* While a larger number of windows is held on to, that is tried first. */
+  if (sum->windows == 2 && least < 2 && fold_tile(type, map, true, 2, sum, x, y, n)) return;
+  if (sum->windows == 4 && fold_tile(type, map, true, 4, sum, x, y, n)) return;
+  if (sum->windows == 8 && fold_tile(type, map, true, 8, sum, x, y, n)) return;
+  if (fixed || !tile_span(type, map, x, y, n, &top, &bottom)) {
+    if (sumac_sum_specials(sum, t, map, x, y, n, buffer[0], buffer[1])) {
+      x = buffer[0]; /* a copy with neutral elements in place of inf and NaN */
+      y = buffer[1];
+      if (fixed) {
+        (void)fold_tile(type, map, false, least, sum, x, y, n);
+        return;
+      }
+      if (!tile_span(type, map, x, y, n, &top, &bottom)) top = 1024;
+    } else {
+      top = 1024; /* a product overflowed */
+    }
+  }
+  if (fixed) return;
+  int depth = term_depth(type, map);
+  int slack = least == 1 ? 6 : 24;
+  if (top + 2 > sum->exponent || top + slack < sum->exponent) {
+    sumac_sum_flush(sum);
+    sum->exponent = top + 3 < 1023 ? top + 3 : 1023;
+  }
+  int need = (sum->exponent - (bottom - depth) + 51) / 52 - has_low_part(type, map);
+  bool done = false;
+  sum->windows = 0;
+  if (top <= sum->exponent - 2) {
+    if (need <= 2)
+      sum->windows = 2, done = fold_tile(type, map, true, 2, sum, x, y, n);
+    if (!done && need <= 4)
+      sum->windows = 4, done = fold_tile(type, map, true, 4, sum, x, y, n);
+    if (!done && need <= 8)
+      sum->windows = 8, done = fold_tile(type, map, true, 8, sum, x, y, n);
+  }
+  if (!done) {
+    sum->windows = SUMAC_BY_EXPONENT;
+    bins_tile(type, map, sum, x, y, n);
+  }
+  if (sum->windows <= least) return;
+  sum->hold = sum->backoff; /* stay with what was needed for 0, 1, 3, 7, 15 tiles */
+  sum->backoff = sum->backoff < 15 ? 2 * sum->backoff + 1 : 15;
+}
+
+/* The first window, from a sample of the first tile. */
+SUMAC_INLINE void first_window(enum sumac_type type, enum sumac_map map, struct sumac_sum *sum, const char *x,
+                               const char *y, size_t n) {
+  int least = least_windows(type, map), top, bottom;
+  sum->windows = least;
+  sum->exponent = fixed_exponent(type, map);
+  if (sum->exponent != INT_MIN) return;
+  size_t sample = least == 1 ? 256 : 64;
+  tile_span(type, map, x, y, n < sample ? n : sample, &top, &bottom);
+  top += least == 1 ? 3 : 7;
+  sum->exponent = top < 1023 ? top : 1023;
+}
+
+/* sumac_exact_loop for floats. hard is hard_tile() of the same type and map, out of line. */
+SUMAC_INLINE void exact_floats(enum sumac_type type, enum sumac_map map, struct sumac_sum *sum, const char *x,
+                               const char *y, size_t n, sumac_hard_tile *hard) {
+  const struct sumac_type_info *t = &sumac_types[type];
+  const size_t size = t->size, step = STEP(size);
+  const int least = least_windows(type, map), fixed = fixed_exponent(type, map);
+  if (map != SUMAC_M_DOT) y = x;
+  sum->counts.n += (int64_t)n;
+  if (sum->weight != weight_exponent(type, map) || (fixed != INT_MIN && sum->exponent != fixed)) {
+    sumac_sum_flush(sum);
+    sum->weight = weight_exponent(type, map);
+    sum->windows = 0;
+  }
+  while (n) {
+    size_t count = n < TILE ? n : TILE;
+    if (!sum->counts.not_negative_zero) sumac_sum_note_zeros(sum, t, map, x, y, count < step ? count : count - count % step);
+    const char *px = x, *py = y;
+    _Alignas(64) char pad[2][256];
+    if (count < step) { /* the tail: a step of its own, filled up with terms that are -0 */
+      sumac_pad(t, pad[0], x, count, step, true);
+      px = py = pad[0];
+      if (map == SUMAC_M_DOT) sumac_pad(t, pad[1], y, count, step, false), py = pad[1];
+    } else {
+      count -= count % step;
+    }
+    size_t whole = count < step ? step : count;
+    if (!sum->windows) first_window(type, map, sum, px, py, whole);
+    if (sum->windows != least && sum->hold > 0) {
+      sum->hold--;
+      hard(sum, px, py, whole);
+    } else {
+      sum->windows = least;
+      if (fold_tile(type, map, false, least, sum, px, py, whole))
+        sum->backoff = 0;
+      else
+        hard(sum, px, py, whole);
+    }
+    if (sum->waiting[0] > 1 << 28) sumac_sum_flush(sum);
+    x += count * size;
+    y += count * size;
+    n -= count;
+  }
+}

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * All loops of the CPU backend for one instruction set. An ISA file defines
+ *   SUMAC_VECTOR_BYTES   16, 32 or 64
+ *   SUMAC_LOOPS          the name of the table, the only thing that it exports
+ *   SUMAC_LOOPS_NAME     the instruction set's name
+ * and includes this. Types and maps are compile-time constants in every body; the lists of src/model make
+ * one function of each.
+ */
+#ifdef __FAST_MATH__
+#error "sumac needs IEEE arithmetic: compile without -ffast-math"
+#endif
+
+#include <limits.h>
+#include <math.h>
+
+#include "cpu/cpu.h"
+#include "cpu/simd.h"
+
+#include "cpu/fold.tmpl.h"
+#include "cpu/bytes.tmpl.h"
+#include "cpu/integers.tmpl.h"
+#include "cpu/plain.tmpl.h"
+#include "cpu/select.tmpl.h"
+
+SUMAC_INLINE void exact(enum sumac_type type, enum sumac_map map, struct sumac_sum *sum, const void *x, const void *y,
+                        size_t n, sumac_hard_tile *hard) {
+  if (sumac_types[type].cls != SUMAC_C_FLOAT)
+    exact_integers(type, map, sum, x, y, n);
+#if SUMAC_BYTE_TABLES
+  else if (sumac_types[type].size == 1 && !is_product(map))
+    exact_bytes(type, map, sum, x, n);
+#endif
+  else
+    exact_floats(type, map, sum, x, y, n, hard);
+}
+
+/* Instances. T and M are the bare names of a type and a map. */
+#define HARD_ARGS struct sumac_sum *s, const char *x, const char *y, size_t n
+#define EXACT_ARGS struct sumac_sum *s, const void *x, const void *y, size_t n
+#define PLAIN_ARGS const void *x, const void *y, size_t n, double c
+#define SELECT_ARGS const void *x, size_t n, bool skip, bool *nan
+#define HARD(T, M) static NOINLINE void hard_##M##_##T(HARD_ARGS) { hard_tile(SUMAC_T_##T, SUMAC_M_##M, s, x, y, n); }
+#define EXACT(T, M) static void exact_##M##_##T(EXACT_ARGS) { exact(SUMAC_T_##T, SUMAC_M_##M, s, x, y, n, hard_##M##_##T); }
+#define F64(T, M) static double f64_##M##_##T(PLAIN_ARGS) { return plain_f64(SUMAC_T_##T, SUMAC_M_##M, x, y, n, c); }
+#define F32(T, M) static double f32_##M##_##T(PLAIN_ARGS) { return plain_f32(SUMAC_T_##T, SUMAC_M_##M, x, y, n, c); }
+#define SELECT(T, M) static int64_t select_##M##_##T(SELECT_ARGS) { return select_loop(SUMAC_T_##T, SUMAC_M_##M, x, n, skip, nan); }
+
+/* ... and their places in the table. */
+#define EXACT_ENTRY(T, M) [SUMAC_M_##M][SUMAC_T_##T] = exact_##M##_##T,
+#define F64_ENTRY(T, M) [SUMAC_M_##M][SUMAC_T_##T] = f64_##M##_##T,
+#define F32_ENTRY(T, M) [SUMAC_M_##M][SUMAC_T_##T] = f32_##M##_##T,
+#define SELECT_ENTRY(T, M) [SUMAC_M_##M - SUMAC_M_MIN][SUMAC_T_##T] = select_##M##_##T,
+
+#define EACH_SUM(F, T) F(T, SUM) F(T, ABS) F(T, SQUARE) F(T, DOT)
+#define EACH_PLAIN(F, T) EACH_SUM(F, T) F(T, CENTRED)
+#define EACH_SELECT(F, T) F(T, MIN) F(T, MAX) F(T, MAXABS) F(T, ARGMIN) F(T, ARGMAX)
+
+/* What each accumulator of variants.def means in the pass at hand; an I64 sum is an exact one. */
+#define VARIANT_EXACT(T) EACH_SUM(HARD, T) EACH_SUM(EXACT, T) EACH_SELECT(SELECT, T)
+#define VARIANT_F64(T) EACH_PLAIN(F64, T)
+#define VARIANT_F32(T) EACH_PLAIN(F32, T)
+#define VARIANT_I64(T)
+#define SUMAC_VARIANT(ACC, T) VARIANT_##ACC(T)
+#include "model/variants.def"
+#undef VARIANT_EXACT
+#undef VARIANT_F64
+#undef VARIANT_F32
+
+const struct sumac_loops SUMAC_LOOPS = {
+    .name = SUMAC_LOOPS_NAME,
+    .exact =
+        {
+#define VARIANT_EXACT(T) EACH_SUM(EXACT_ENTRY, T)
+#define VARIANT_F64(T)
+#define VARIANT_F32(T)
+#include "model/variants.def"
+#undef VARIANT_EXACT
+#undef VARIANT_F64
+        },
+    .f64 =
+        {
+#define VARIANT_EXACT(T)
+#define VARIANT_F64(T) EACH_PLAIN(F64_ENTRY, T)
+#include "model/variants.def"
+#undef VARIANT_F64
+#undef VARIANT_F32
+        },
+    .f32 =
+        {
+#define VARIANT_F64(T)
+#define VARIANT_F32(T) EACH_PLAIN(F32_ENTRY, T)
+#include "model/variants.def"
+#undef VARIANT_EXACT
+#undef VARIANT_F32
+        },
+    .select =
+        {
+#define VARIANT_EXACT(T) EACH_SELECT(SELECT_ENTRY, T)
+#define VARIANT_F32(T)
+#include "model/variants.def"
+        },
+};

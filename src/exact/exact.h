@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The superaccumulator: a fixed-point number in int64 limbs of 32 payload bits. Limb i weighs
+ * 2^(32 i - bias). Limbs may hold anything that fits their 64 bits in between; carrying brings them to
+ * canonical form: every limb in [0, 2^32), the top one signed. Adding two canonical numbers is adding
+ * their limbs as integers, 2^31 times over before a carry is due.
+ *
+ * Plain C that nvcc compiles too.
+ */
+#ifndef SUMAC_EXACT_H
+#define SUMAC_EXACT_H
+
+#include "model/semantics.h"
+
+__extension__ typedef __int128 sumac_i128;
+__extension__ typedef unsigned __int128 sumac_u128;
+
+/* Room above the format's top limb: a wide term added near the top spills its sign extension there. */
+#define SUMAC_SPARE_LIMBS 4
+
+struct sumac_exact {
+  int64_t limb[SUMAC_MAX_LIMBS + SUMAC_SPARE_LIMBS];
+  struct sumac_format format;
+};
+
+/* Sums that no number can hold, and what decides the sign of a zero. All additive. */
+struct sumac_counts {
+  int64_t n;   /* elements, whatever they are */
+  int64_t nan; /* of these, NaN */
+  int64_t pinf, ninf; /* infinite terms; inf * 0 counts as one of each */
+  int64_t not_negative_zero; /* non-zero where a term was seen that is neither -0 nor NaN */
+};
+
+SUMAC_HD static inline void sumac_carry(int64_t *limb, int count) {
+  int64_t carry = 0;
+  for (int i = 0; i < count - 1; i++) {
+    int64_t v = limb[i] + carry;
+    limb[i] = v & 0xffffffff;
+    carry = v >> 32;
+  }
+  limb[count - 1] += carry;
+}
+
+/* Adds value * 2^exponent. |value| < 2^95; bits below the format's last place must be zero. The 4 limbs
+ * touched may each be touched 2^30 times between carries. */
+SUMAC_HD static inline void sumac_exact_add(struct sumac_exact *x, sumac_i128 value, int exponent) {
+  int place = exponent + x->format.bias;
+  if (place < 0) { /* a window finer than the format: what lies below it is zero */
+    value >>= -place < 127 ? -place : 127;
+    place = 0;
+  }
+  int64_t *limb = x->limb + (place >> 5);
+  value = (sumac_i128)((sumac_u128)value << (place & 31));
+  limb[0] += (int64_t)(value & 0xffffffff);
+  limb[1] += (int64_t)(value >> 32 & 0xffffffff);
+  limb[2] += (int64_t)(value >> 64 & 0xffffffff);
+  limb[3] += (int64_t)(value >> 96);
+}
+
+/* Carries, spare limbs included, and folds the spare ones (sign extension by then) into the top limb. */
+SUMAC_HD static inline void sumac_exact_settle(struct sumac_exact *x) {
+  int n = x->format.limbs;
+  sumac_carry(x->limb, n + SUMAC_SPARE_LIMBS);
+  x->limb[n - 1] += (int64_t)((uint64_t)x->limb[n] << 32);
+  for (int i = 0; i < SUMAC_SPARE_LIMBS; i++) x->limb[n + i] = 0;
+}
+
+SUMAC_HD static inline void sumac_counts_add(struct sumac_counts *a, const struct sumac_counts *b) {
+  a->n += b->n;
+  a->nan += b->nan;
+  a->pinf += b->pinf;
+  a->ninf += b->ninf;
+  a->not_negative_zero += b->not_negative_zero;
+}
+
+/* One element, or one product, by the book: what every fast path must agree with. n is not counted. */
+SUMAC_HD static inline void sumac_exact_add_element(struct sumac_exact *x, struct sumac_counts *c,
+                                                    enum sumac_map map, struct sumac_element a,
+                                                    struct sumac_element b) {
+  if (map == SUMAC_M_SQUARE) b = a;
+  bool product = map == SUMAC_M_SQUARE || map == SUMAC_M_DOT;
+  bool negative = map != SUMAC_M_ABS && (product ? a.negative != b.negative : a.negative);
+  if (a.nan || (product && b.nan)) {
+    c->nan++;
+    return;
+  }
+  if (a.inf || (product && b.inf)) {
+    bool zero = product && ((!a.inf && !a.magnitude) || (!b.inf && !b.magnitude));
+    c->pinf += !negative || zero;
+    c->ninf += negative || zero;
+    c->not_negative_zero = 1;
+    return;
+  }
+  sumac_u128 m = product ? (sumac_u128)a.magnitude * b.magnitude : a.magnitude;
+  int exponent = product ? a.exponent + b.exponent : a.exponent;
+  if (m || !negative) c->not_negative_zero = 1;
+  uint64_t low = (uint64_t)(m & 0xffffffff), high = (uint64_t)(m >> 32 & 0xffffffff), top = (uint64_t)(m >> 64);
+  /* in pieces, since a product of two 64-bit integers has 128 bits */
+  sumac_i128 piece = (sumac_i128)((sumac_u128)high << 32 | low);
+  sumac_exact_add(x, negative ? -piece : piece, exponent);
+  if (top) sumac_exact_add(x, negative ? -(sumac_i128)top : (sumac_i128)top, exponent + 64);
+}
+
+#endif

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The finish: what an operation makes of its exact sums, rounded once. All rules for NaN, infinities,
+ * zeros, n and ddof are here.
+ *
+ *   mean       S / n
+ *   variance   (n Q - S^2) / (n (n - ddof)), S = sum of x, Q = sum of x^2; no cancellation: both are exact
+ *   root       sqrt(Q); deviation = sqrt(variance)
+ *
+ * Plain C that nvcc compiles too.
+ */
+#ifndef SUMAC_FINISH_H
+#define SUMAC_FINISH_H
+
+#include "exact/round.h"
+
+/* Non-negative integers as little-endian base 2^32 digits. The variance of f64 needs most:
+ * n * Q is 134 + 2 limbs, S^2 2 * 69, and a quotient by n (n - ddof) wants 8 more below the point. */
+enum { SUMAC_DIGITS = 152, SUMAC_FRACTION_DIGITS = 8 };
+
+struct sumac_finish {
+  enum sumac_finish_kind kind;
+  const struct sumac_type_info *out;
+  int64_t ddof;
+  bool skip_nan, saturate;
+};
+
+/* |limbs| into digits; returns how many. */
+SUMAC_HD static inline int sumac_digits_of_limbs(const int64_t *limb, int count, uint32_t *digit) {
+  bool negative = limb[count - 1] < 0;
+  int lowest = 0;
+  while (lowest < count - 1 && !limb[lowest]) lowest++;
+  for (int i = 0; i < count; i++) {
+    uint64_t v = sumac_magnitude_limb(limb, count, negative, lowest, i);
+    digit[i] = (uint32_t)v;
+    if (i == count - 1) digit[count] = (uint32_t)(v >> 32);
+  }
+  int n = count + 1;
+  while (n > 0 && !digit[n - 1]) n--;
+  return n;
+}
+
+/* Divides in place by d in [1, 2^62]; returns whether there is a remainder. */
+SUMAC_HD static inline bool sumac_digits_divide(uint32_t *digit, int count, uint64_t d) {
+  sumac_u128 rest = 0;
+  for (int i = count - 1; i >= 0; i--) {
+    rest = rest << 32 | digit[i];
+    if (rest >> 64 == 0) {
+      digit[i] = (uint32_t)((uint64_t)rest / d);
+      rest = (uint64_t)rest % d;
+    } else {
+      digit[i] = (uint32_t)(rest / d);
+      rest %= d;
+    }
+  }
+  return rest != 0;
+}
+
+SUMAC_HD static inline struct sumac_real sumac_real_of_digits(const uint32_t *digit, int count, int bias,
+                                                              bool negative, bool sticky) {
+  struct sumac_real r = {0, 0, negative, sticky};
+  while (count > 0 && !digit[count - 1]) count--;
+  int i = count;
+  while (i > 0 && r.bits >> 96 == 0) r.bits = r.bits << 32 | digit[--i];
+  r.exponent = 32 * i - bias;
+  if (i > 0) sumac_real_fill(&r, digit[--i]);
+  while (i > 0 && !r.sticky) r.sticky = digit[--i] != 0;
+  return r;
+}
+
+/* S / n. */
+SUMAC_HD static inline struct sumac_real sumac_real_mean(const int64_t *s, struct sumac_format f, int64_t n) {
+  uint32_t digit[SUMAC_DIGITS] = {0};
+  int count = SUMAC_FRACTION_DIGITS + sumac_digits_of_limbs(s, f.limbs, digit + SUMAC_FRACTION_DIGITS);
+  bool sticky = sumac_digits_divide(digit, count, (uint64_t)n);
+  return sumac_real_of_digits(digit, count, f.bias + 32 * SUMAC_FRACTION_DIGITS, s[f.limbs - 1] < 0, sticky);
+}
+
+/* (n Q - S^2) / (n (n - ddof)), n > ddof >= 0. */
+SUMAC_HD static inline struct sumac_real sumac_real_variance(const int64_t *s, struct sumac_format sf,
+                                                             const int64_t *q, struct sumac_format qf, int64_t n,
+                                                             int64_t ddof) {
+  uint32_t sum[SUMAC_MAX_LIMBS / 2 + 2], square[SUMAC_MAX_LIMBS + 1], digit[SUMAC_DIGITS] = {0};
+  int sums = sumac_digits_of_limbs(s, sf.limbs, sum), squares = sumac_digits_of_limbs(q, qf.limbs, square);
+  int low = 0; /* zero digits below S: skipped, most are */
+  while (low < sums && !sum[low]) low++;
+  /* S^2 weighs 2^-(2 sum bias), Q 2^-(product bias): both go on the finer grid, fraction digits below */
+  int grid = 2 * sf.bias > qf.bias ? 2 * sf.bias : qf.bias;
+  int qshift = (grid - qf.bias) / 32 + SUMAC_FRACTION_DIGITS, sshift = (grid - 2 * sf.bias) / 32 + SUMAC_FRACTION_DIGITS;
+  uint64_t factor[2] = {(uint64_t)n & 0xffffffff, (uint64_t)n >> 32};
+  for (int j = 0; j < 2; j++) {
+    uint64_t carry = 0;
+    for (int i = 0; i < squares || carry; i++) {
+      carry += digit[qshift + i + j] + (i < squares ? square[i] * factor[j] : 0);
+      digit[qshift + i + j] = (uint32_t)carry;
+      carry >>= 32;
+    }
+  }
+  for (int j = low; j < sums; j++) {
+    uint64_t carry = 0, borrow = 0; /* digit -= sum * sum[j] << 32 j */
+    for (int i = low; i < sums || carry || borrow; i++) {
+      if (sshift + i + j >= SUMAC_DIGITS) break;
+      carry += i < sums ? (uint64_t)sum[i] * sum[j] : 0;
+      uint64_t d = (uint64_t)digit[sshift + i + j] - (uint32_t)carry - borrow;
+      digit[sshift + i + j] = (uint32_t)d;
+      borrow = d >> 63;
+      carry >>= 32;
+    }
+  }
+  int count = SUMAC_DIGITS;
+  while (count > 0 && !digit[count - 1]) count--;
+  bool sticky = sumac_digits_divide(digit, count, (uint64_t)n);
+  sticky |= sumac_digits_divide(digit, count, (uint64_t)(n - ddof));
+  return sumac_real_of_digits(digit, count, grid + 32 * SUMAC_FRACTION_DIGITS, false, sticky);
+}
+
+/* The bits of a special value: NaN, or an infinity. */
+SUMAC_HD static inline uint64_t sumac_special(const struct sumac_finish *f, bool nan, bool negative, bool *range) {
+  const struct sumac_type_info *t = f->out;
+  if (t->cls == SUMAC_C_FLOAT) {
+    if (nan || !sumac_has_inf(t)) return sumac_nan_bits(t);
+    return sumac_inf_bits(t) | (negative ? (uint64_t)1 << (t->dtype.bits - 1) : 0);
+  }
+  *range = true;
+  if (nan) return 0;
+  struct sumac_real far = {(sumac_u128)1 << 127, 0, negative, false};
+  return sumac_round(far, t, true, range);
+}
+
+/* The result of canonical sums: s, in format sf, and for the variance q, in format qf. */
+SUMAC_HD static inline uint64_t sumac_finish_sums(const struct sumac_finish *f, const struct sumac_counts *c,
+                                                  const int64_t *s, struct sumac_format sf, const int64_t *q,
+                                                  struct sumac_format qf, bool *range) {
+  bool spread = f->kind == SUMAC_F_VARIANCE || f->kind == SUMAC_F_DEVIATION;
+  int64_t n = f->skip_nan ? c->n - c->nan : c->n;
+  if ((c->nan && !f->skip_nan) || (spread && n <= f->ddof) || (f->kind == SUMAC_F_MEAN && n == 0))
+    return sumac_special(f, true, false, range);
+  if (c->pinf || c->ninf) return sumac_special(f, spread || (c->pinf && c->ninf), c->ninf != 0, range);
+
+  struct sumac_real r;
+  if (spread)
+    r = sumac_real_variance(s, sf, q, qf, n, f->ddof);
+  else if (f->kind == SUMAC_F_MEAN)
+    r = sumac_real_mean(s, sf, n);
+  else
+    r = sumac_real_of_limbs(s, sf.limbs, sf.bias);
+  if (!r.bits && !r.sticky) r.negative = !spread && n > 0 && !c->not_negative_zero && f->out->cls == SUMAC_C_FLOAT;
+  if (f->kind == SUMAC_F_ROOT || f->kind == SUMAC_F_DEVIATION) r = sumac_real_sqrt(r);
+  return sumac_round(r, f->out, f->saturate, range);
+}
+
+#endif

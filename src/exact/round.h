@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * From exact numbers to bits, rounding once. An exact value is first brought to a `sumac_real`: its
+ * leading 128 bits and whether anything non-zero follows. Division and square root keep that form
+ * exact in the same sense (a floor and a sticky bit), so that the one rounding at the end is right
+ * for every output type.
+ *
+ * Plain C that nvcc compiles too.
+ */
+#ifndef SUMAC_ROUND_H
+#define SUMAC_ROUND_H
+
+#include "exact/exact.h"
+
+/* (-1)^negative * (bits + a fraction in [0, 1), non-zero iff sticky) * 2^exponent.
+ * Where sticky is set, bits has 128 significant bits, or 64 after a square root: more than any type's
+ * precision + 2. */
+struct sumac_real {
+  sumac_u128 bits;
+  int exponent;
+  bool negative, sticky;
+};
+
+SUMAC_HD static inline int sumac_bit_length(sumac_u128 v) {
+  uint64_t high = (uint64_t)(v >> 64), low = (uint64_t)v;
+#ifdef __CUDA_ARCH__
+  return high ? 128 - __clzll((long long)high) : 64 - __clzll((long long)low);
+#else
+  return high ? 128 - __builtin_clzll(high) : low ? 64 - __builtin_clzll(low) : 0;
+#endif
+}
+
+/* Limb i of |x|, x canonical: lowest is the index of x's lowest non-zero limb. */
+SUMAC_HD static inline uint64_t sumac_magnitude_limb(const int64_t *limb, int count, bool negative, int lowest,
+                                                     int i) {
+  if (!negative) return (uint64_t)limb[i];
+  if (i < lowest) return 0;
+  uint64_t v = i == lowest ? 0 - (uint64_t)limb[i] : ~(uint64_t)limb[i];
+  return i == count - 1 ? v : v & 0xffffffff;
+}
+
+/* Fills r.bits, which has at least 97 bits, up to 128 from the digit below; what is left is sticky. */
+SUMAC_HD static inline void sumac_real_fill(struct sumac_real *r, uint32_t digit) {
+  int room = 128 - sumac_bit_length(r->bits);
+  r->bits = r->bits << room | (uint64_t)digit >> (32 - room);
+  r->exponent -= room;
+  r->sticky |= (digit & sumac_low_bits(32 - room)) != 0;
+}
+
+/* The value of canonical limbs. */
+SUMAC_HD static inline struct sumac_real sumac_real_of_limbs(const int64_t *limb, int count, int bias) {
+  struct sumac_real r = {0, 0, limb[count - 1] < 0, false};
+  int lowest = 0, i = count;
+  while (lowest < count - 1 && !limb[lowest]) lowest++;
+  while (i > 0 && r.bits >> 96 == 0)
+    r.bits = r.bits << 32 | sumac_magnitude_limb(limb, count, r.negative, lowest, --i);
+  r.exponent = 32 * i - bias;
+  if (i > lowest) {
+    sumac_real_fill(&r, (uint32_t)sumac_magnitude_limb(limb, count, r.negative, lowest, i - 1));
+    r.sticky |= i - 1 > lowest;
+  }
+  return r;
+}
+
+/* The value of one element. */
+SUMAC_HD static inline struct sumac_real sumac_real_of_element(struct sumac_element e) {
+  struct sumac_real r = {e.magnitude, e.exponent, e.negative, false};
+  return r;
+}
+
+/* The square root of r >= 0: floor of 64 bits and sticky. */
+SUMAC_HD static inline struct sumac_real sumac_real_sqrt(struct sumac_real r) {
+  if (!r.bits) return r;
+  int shift = 128 - sumac_bit_length(r.bits);
+  if ((r.exponent - shift) & 1) shift--; /* 127 or 128 significant bits, even exponent */
+  if (shift < 0) { /* 128 bits and an odd exponent: one bit goes to sticky */
+    r.sticky |= (bool)(r.bits & 1);
+    r.bits >>= 1;
+  } else {
+    r.bits <<= shift;
+  }
+  r.exponent -= shift;
+  uint64_t root = 0;
+  for (uint64_t bit = (uint64_t)1 << 63; bit; bit >>= 1) {
+    uint64_t try = root | bit;
+    if ((sumac_u128)try * try <= r.bits) root = try;
+  }
+  r.sticky |= (sumac_u128)root * root != r.bits;
+  r.bits = root;
+  r.exponent /= 2;
+  return r;
+}
+
+/* Rounds to the bits of type t, ties to even. *range is set where the value does not fit an integer
+ * type; the bits are saturated then. A float beyond the largest finite one becomes an infinity (e4m3fn:
+ * NaN), or stays the largest with `saturate`. */
+SUMAC_HD static inline uint64_t sumac_round(struct sumac_real r, const struct sumac_type_info *t, bool saturate,
+                                            bool *range) {
+  bool is_float = t->cls == SUMAC_C_FLOAT;
+  int width = t->dtype.bits, length = sumac_bit_length(r.bits);
+  int emin = is_float ? 2 - (1 << (t->exponent - 1)) : 0;
+  int emax = is_float ? 1 - emin + !sumac_has_inf(t) : 64;
+  int top = length - 1 + r.exponent; /* 2^top <= |value| < 2^(top+1), unless it is zero */
+  int place = 0;                     /* the last place kept is 2^place */
+  if (is_float) {
+    place = top - t->mantissa;
+    if (place < emin - t->mantissa) place = emin - t->mantissa;
+  }
+  uint64_t sign = r.negative ? (uint64_t)1 << (width - 1) : 0;
+  uint64_t limit = is_float              ? sumac_max_finite_bits(t)
+                   : t->cls == SUMAC_C_INT ? sumac_low_bits(width - 1) + r.negative
+                   : t->cls == SUMAC_C_BOOL ? 1
+                   : r.negative             ? 0
+                                            : sumac_low_bits(width);
+  bool over = length && top > emax;
+  sumac_u128 kept = 0;
+  if (!over && length) {
+    int shift = place - r.exponent;
+    if (shift <= 0) {
+      kept = r.bits << -shift;
+    } else {
+      bool half = shift <= 128 && (r.bits >> (shift - 1) & 1);
+      bool below = r.sticky || (shift > 128 ? r.bits != 0 : (r.bits & (((sumac_u128)1 << (shift - 1)) - 1)) != 0);
+      kept = shift >= 128 ? 0 : r.bits >> shift;
+      kept += half && (below || (kept & 1));
+    }
+    if (is_float) { /* a carry out of the mantissa moves into the exponent field by itself */
+      int field = place + t->mantissa - emin; /* less one: the hidden bit adds it; subnormals have none */
+      kept += (sumac_u128)(unsigned)field << t->mantissa;
+    }
+  }
+  if (over || kept > limit) {
+    if (is_float) return sign | (saturate ? limit : sumac_has_inf(t) ? sumac_inf_bits(t) : sumac_nan_bits(t));
+    *range |= !saturate;
+    kept = limit;
+  }
+  uint64_t bits = (uint64_t)kept;
+  if (is_float) return sign | bits;
+  return (r.negative ? 0 - bits : bits) & sumac_low_bits(width);
+}
+
+#endif

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What exists: the lists of this directory as enums and tables. Everything that depends on an operation,
+ * a dtype or an accumulator looks it up here; nothing repeats a list.
+ */
+#ifndef SUMAC_MODEL_H
+#define SUMAC_MODEL_H
+
+#include <stdbool.h>
+
+#include "sumac/sumac.h"
+
+enum sumac_type {
+#define SUMAC_DTYPE(ID, ...) SUMAC_T_##ID,
+#include "model/dtypes.def"
+#undef SUMAC_DTYPE
+  SUMAC_TYPES
+};
+
+enum sumac_class { SUMAC_C_FLOAT, SUMAC_C_INT, SUMAC_C_UINT, SUMAC_C_BOOL };
+
+enum sumac_map {
+  /* accumulated; the first five are the public sumac_kind, in its order */
+  SUMAC_M_SUM,
+  SUMAC_M_ABS,
+  SUMAC_M_SQUARE,
+  SUMAC_M_DOT,
+  SUMAC_M_MOMENTS,
+  /* selected */
+  SUMAC_M_MIN,
+  SUMAC_M_MAX,
+  SUMAC_M_MAXABS,
+  SUMAC_M_ARGMIN,
+  SUMAC_M_ARGMAX,
+  SUMAC_MAPS
+};
+#define SUMAC_LOOP_MAPS 4 /* SUM, ABS, SQUARE, DOT have a loop of their own; MOMENTS runs two of them */
+
+enum sumac_finish_kind {
+  SUMAC_F_VALUE,
+  SUMAC_F_MEAN,
+  SUMAC_F_VARIANCE,
+  SUMAC_F_DEVIATION,
+  SUMAC_F_ROOT,
+  SUMAC_F_ELEMENT,
+  SUMAC_F_INDEX
+};
+
+enum sumac_out_rule { SUMAC_O_WIDE, SUMAC_O_REAL, SUMAC_O_SAME, SUMAC_O_INDEX };
+
+enum { SUMAC_OPS = SUMAC_ARGMAX + 1, SUMAC_ACCS = SUMAC_ACC_I64 + 1, SUMAC_MAX_LIMBS = 134 };
+
+struct sumac_type_info {
+  const char *name, *long_name;
+  sumac_dtype dtype;
+  uint8_t size; /* bytes */
+  uint8_t cls;  /* enum sumac_class */
+  uint8_t mantissa, exponent;
+  struct sumac_format {
+    int16_t limbs, bias;
+  } sum, product;
+};
+
+struct sumac_op_info {
+  const char *name;
+  uint8_t map, finish, out;
+};
+
+static const struct sumac_type_info sumac_types[SUMAC_TYPES] = {
+#define SUMAC_DTYPE(ID, NAME, LONG, CODE, BITS, CLS, MANT, EXP, SL, SB, PL, PB)                           \
+  {NAME, LONG, {CODE, BITS, 1}, (BITS) / 8, SUMAC_C_##CLS, MANT, EXP, {SL, SB}, {PL, PB}},
+#include "model/dtypes.def"
+#undef SUMAC_DTYPE
+};
+
+static const struct sumac_op_info sumac_ops[SUMAC_OPS] = {
+#define SUMAC_OP(ID, NAME, MAP, FINISH, OUT) {NAME, SUMAC_M_##MAP, SUMAC_F_##FINISH, SUMAC_O_##OUT},
+#include "model/ops.def"
+#undef SUMAC_OP
+};
+
+/* Whether an accumulation loop exists. */
+static const bool sumac_variants[SUMAC_ACCS][SUMAC_TYPES] = {
+#define SUMAC_VARIANT(ACC, TYPE) [SUMAC_ACC_##ACC][SUMAC_T_##TYPE] = true,
+#include "model/variants.def"
+#undef SUMAC_VARIANT
+};
+
+#endif
