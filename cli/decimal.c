@@ -42,9 +42,8 @@ static void add_block(int64_t block, int64_t exponent, bool negative) {
   if (++pending == INT64_C(1) << 32) carry();
 }
 
+/* Adds the number as blocks of 18 digits. What decimal_scan() found will not do: it keeps 19. */
 static void add_number(const struct text *t, const struct decimal *d, const char *token, size_t length) {
-  /* The digits as blocks of 18, each with the exponent of its last digit. `exp10` belongs to the last
-   * digit that `digits` holds; counting from the end of the token needs that of the very last one. */
   const char *p = token + (*token == '-' || *token == '+'), *end = token + length;
   const char *e = p, *point = NULL;
   while (e < end && (*e | 0x20) != 'e') {
@@ -58,12 +57,14 @@ static void add_number(const struct text *t, const struct decimal *d, const char
   }
   while (p < e && (*p == '0' || *p == '.')) p++;
   if (p == e) return; /* zero */
-  int64_t left = (point ? point : e) - p; /* digits up to the point; negative behind it */
-  int64_t high = exponent + (left > 0 ? left : left + 1), low = exponent - (point ? e - point - 1 : 0);
+  /* p is at the first digit that counts, so many places before the point or (negative) behind it. The
+   * number lies below 10^high, and its last digit counts 10^low. */
+  int64_t places = (point ? point : e) - p;
+  int64_t high = exponent + places + (places < 0), low = exponent - (point ? e - point - 1 : 0);
   if (high > REACH || low < -REACH)
     text_fail(t, token, length, "has digits beyond the 5364 places on either side of the point");
 
-  int64_t block = 0, next = exponent + (left > 0 ? left : left + 1); /* exponent of the digit before p */
+  int64_t block = 0, next = high; /* the exponent of the digit before p */
   int digits = 0;
   for (; p < e; p++) {
     if (*p == '.') continue;

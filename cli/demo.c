@@ -157,6 +157,7 @@ static bool show_measurements(const char *directory) {
   printf("  all certified digits agree: %s\n", ok ? "yes" : "NO");
   show_speed(SUMAC_ACC_F64, &x, input_bytes(&in));
   free(hundredths);
+  input_close(&in);
   return ok;
 }
 
@@ -217,7 +218,8 @@ int demo_main(int argc, const char **argv) {
       {"data", 0, POPT_ARG_STRING, &directory, 0, "where michelson.csv is", "DIR"},
       {"elements", 0, POPT_ARG_LONGLONG, &elements, 0, "of a generated array (default: 512 MiB of them)", "N"},
       POPT_AUTOHELP POPT_TABLEEND};
-  poptContext popt = poptGetContext("sumac", argc, argv, options, 0);
+  argv[0] = "sumac demo";
+  poptContext popt = poptGetContext(NULL, argc, argv, options, 0);
   int code = poptGetNextOpt(popt);
   if (code < -1)
     fail(EXIT_USAGE, "%s: %s", poptBadOption(popt, POPT_BADOPTION_NOALIAS), poptStrerror(code));
@@ -233,6 +235,7 @@ int demo_main(int argc, const char **argv) {
   ok = show_generated(SUMAC_F64, elements ? elements : fitting_elements(SUMAC_F64)) && ok;
   sumac_context_destroy(context);
   poptFreeContext(popt);
+  free(directory);
   close_output();
   if (!ok) fail(EXIT_OTHER, "a result is not the known one");
   return 0;

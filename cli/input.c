@@ -213,6 +213,13 @@ void input_open(struct input *in, const char *path, const struct input_options *
   if (s->regular && !in->swap && size > 0) map_rest(in, size);
 }
 
+void input_close(struct input *in) { /* a mapping stays: the handler looks at it without a lock */
+  if (in->text) text_close(in->text);
+  free(in->owned);
+  free(in->stream.window);
+  close(in->stream.fd);
+}
+
 /* ---- elements ------------------------------------------------------------------------------ */
 
 static void swap_bytes(void *elements, int64_t count, size_t item) {
@@ -272,7 +279,7 @@ void input_load(struct input *in) {
       elements = reallocate(elements, (size_t)capacity * item);
     }
   }
-  in->data = elements;
+  in->data = in->owned = elements;
   if (in->format == FORMAT_TEXT) text_shape(in);
 }
 

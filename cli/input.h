@@ -63,12 +63,15 @@ struct input {
   bool fortran;     /* first index varies fastest */
   bool swap;        /* other byte order */
   const void *data; /* the elements in storage order, or NULL: input_read() or input_load() them */
+  void *owned;      /* the memory of loaded elements */
   int64_t strides[SUMAC_MAX_DIMS];
   int64_t done;
   struct text *text;
 };
 
 void input_open(struct input *in, const char *path, const struct input_options *options);
+
+void input_close(struct input *in);
 
 /* The next elements in storage order, at most `capacity`; 0 at the end. */
 int64_t input_read(struct input *in, void *elements, int64_t capacity);
@@ -93,6 +96,7 @@ void npy_open(struct input *in, const struct input_options *options);
 
 /* text.c */
 void text_open(struct input *in, const struct input_options *options);
+void text_close(struct text *text);
 int64_t text_read(struct input *in, void *elements, int64_t capacity);
 /* The table's shape once all is read; fails for a table without rows. */
 void text_shape(struct input *in);

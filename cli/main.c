@@ -234,6 +234,7 @@ static void reduce_decimal(sumac_op op, const struct input_options *options, con
   input_open(&in, file, options);
   if (in.format != FORMAT_TEXT) fail(EXIT_UNSUPPORTED, "%s: --decimal is for text", file);
   decimal_sum(&in, given.skip_nan);
+  input_close(&in);
 }
 
 static void reduce_files(sumac_op op, const char **files) {
@@ -261,12 +262,18 @@ static void reduce_files(sumac_op op, const char **files) {
   if (wanted == 2) input_open(&y, files[1], &options);
   reduce_inputs(&request, &x, wanted == 2 ? &y : NULL, &result);
   print_result(&request, &result, given.hex ? OUTPUT_HEX : given.json ? OUTPUT_JSON : OUTPUT_DECIMAL);
+  free(result.values);
+  input_close(&x);
+  if (wanted == 2) input_close(&y);
+  sumac_context_destroy(request.context);
 }
 
 static int op_main(sumac_op op, int argc, const char **argv) {
-  char usage[96];
-  poptContext popt = poptGetContext("sumac", argc, argv, all_options, 0);
-  snprintf(usage, sizeof usage, "[options] FILE%s      (%s)", op == SUMAC_DOT ? " FILE2" : "", op_help[op]);
+  char name[32], usage[96];
+  snprintf(name, sizeof name, "sumac %s", sumac_op_name(op));
+  argv[0] = name; /* what popt's usage line calls the program */
+  poptContext popt = poptGetContext(NULL, argc, argv, all_options, 0);
+  snprintf(usage, sizeof usage, "[OPTION...] FILE%s: %s", op == SUMAC_DOT ? " FILE2" : "", op_help[op]);
   poptSetOtherOptionHelp(popt, usage);
   int code = poptGetNextOpt(popt);
   if (code < -1)
@@ -275,6 +282,9 @@ static int op_main(sumac_op op, int argc, const char **argv) {
   else reduce_files(op, poptGetArgs(popt));
   close_output();
   poptFreeContext(popt);
+  char *strings[] = {given.acc,    given.out_dtype, given.axis,   given.device,    given.dtype, given.shape,
+                     given.offset, given.format,    given.column, given.delimiter, given.header};
+  for (size_t i = 0; i < sizeof strings / sizeof *strings; i++) free(strings[i]);
   return 0;
 }
 

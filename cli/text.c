@@ -247,7 +247,6 @@ bool text_next(struct text *t, struct decimal *d, const char **token, size_t *le
 
 int64_t text_read(struct input *in, void *elements, int64_t capacity) {
   struct text *t = in->text;
-  struct stream *s = t->stream;
   sumac_dtype dtype = in->dtype;
   size_t item = dtype_size(dtype);
   char *out = elements;
@@ -288,7 +287,7 @@ void text_shape(struct input *in) {
 static char detect_delimiter(const char *p, const char *end) {
   static const char candidates[] = {',', '\t', ';'};
   bool seen[sizeof candidates] = {false}, quoted = false;
-  for (; p < end && *p != '\n'; p++) {
+  for (; p < end && (*p != '\n' || quoted); p++) {
     if (*p == '"') quoted = !quoted;
     for (size_t i = 0; i < sizeof candidates; i++) seen[i] |= !quoted && *p == candidates[i];
   }
@@ -297,7 +296,11 @@ static char detect_delimiter(const char *p, const char *end) {
   return 0;
 }
 
-/* Is the first line a header? Yes if the wanted field, or every field, is something but no number. */
+/* A misspelt number must not pass for a header. */
+static bool is_word(const struct field *f) { return f->length > 0 && !strchr("0123456789+-.", *f->text); }
+
+/* Is the first line a header? Yes if the wanted field, or else every field that is not empty, is neither a
+ * number nor begins like one. */
 static bool detect_header(struct text *t) {
   struct stream *s = t->stream;
   struct field f;
@@ -305,10 +308,10 @@ static bool detect_header(struct text *t) {
   int64_t index = 0;
   for (const char *p = s->window + s->begin; find_field(t, p, &f); p = f.next + !t->blanks, index++) {
     struct decimal d;
-    bool number = field_number(t, &f, &d);
-    if (t->wanted == index) return f.length > 0 && !number;
-    if (t->wanted < 0 && number) return false;
-    words = words || f.length > 0;
+    bool word = is_word(&f) && !field_number(t, &f, &d);
+    if (t->wanted == index) return word;
+    if (t->wanted < 0 && f.length > 0 && !word) return false;
+    words = words || word;
     if (*f.next == '\n') break;
   }
   return t->wanted < 0 && words;
@@ -367,4 +370,9 @@ void text_open(struct input *in, const struct input_options *o) {
     t->wanted = name ? found : wanted;
   }
   t->table = o->table;
+}
+
+void text_close(struct text *t) {
+  free(t->unquoted);
+  free(t);
 }
