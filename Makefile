@@ -12,7 +12,7 @@ run:
 	@tools/setup.sh run
 	@$(CONFIGURE)
 	@$(BUILD) --target sumac_cli
-	@build/cli/sumac demo
+	@build/cli/sumac demo --data data
 
 test:
 	@tools/setup.sh test
