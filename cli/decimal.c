@@ -43,7 +43,7 @@ static void add_block(int64_t block, int64_t exponent, bool negative) {
 }
 
 /* Adds the number as blocks of 18 digits. What decimal_scan() found will not do: it keeps 19. */
-static void add_number(const struct text *t, const struct decimal *d, const char *token, size_t length) {
+static void add_number(struct text *t, const struct decimal *d, const char *token, size_t length) {
   const char *p = token + (*token == '-' || *token == '+'), *end = token + length;
   const char *e = p, *point = NULL;
   while (e < end && (*e | 0x20) != 'e') {

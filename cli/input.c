@@ -157,6 +157,7 @@ static void raw_open(struct input *in, const struct input_options *o) {
   if (open_axis < 0) return;
   if (!s->regular) { /* its length shows only at the end */
     if (in->ndim > 1) fail(EXIT_USAGE, "%s: --shape with -1 needs a file, not a pipe", s->name);
+    in->shape[0] = 0;
     in->n = -1;
     return;
   }
@@ -207,10 +208,11 @@ void input_open(struct input *in, const char *path, const struct input_options *
   in->n = shape_size(in->ndim, in->shape);
   uint64_t size;
   if (in->n < 0) fail(EXIT_INPUT, "%s: the shape has more than 2^62 elements", s->name);
-  if (__builtin_mul_overflow((uint64_t)in->n, dtype_size(in->dtype), &size) || size > stream_left(s))
+  bool fits = !__builtin_mul_overflow((uint64_t)in->n, dtype_size(in->dtype), &size) && size <= stream_left(s);
+  if (!fits && s->regular)
     fail(EXIT_INPUT, "%s: the data ends early: %lld elements of %s do not fit in the %llu bytes there are",
          s->name, (long long)in->n, sumac_dtype_name(in->dtype), (unsigned long long)stream_left(s));
-  if (s->regular && !in->swap && size > 0) map_rest(in, size);
+  if (s->regular && !in->swap && size > 0) map_rest(in, size); /* a pipe shows what it holds when read */
 }
 
 void input_close(struct input *in) { /* a mapping stays: the handler looks at it without a lock */

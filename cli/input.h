@@ -104,6 +104,7 @@ void text_shape(struct input *in);
 struct decimal;
 /* The next number as it is written, valid until the next call; false at the end. */
 bool text_next(struct text *text, struct decimal *decimal, const char **token, size_t *length);
-_Noreturn void text_fail(const struct text *text, const char *token, size_t length, const char *what);
+/* Exits with a sentence about that number and where it stands. */
+_Noreturn void text_fail(struct text *text, const char *token, size_t length, const char *what);
 
 #endif

@@ -78,9 +78,11 @@ static void resolve_descr(const struct header *h, struct input *in, const char *
   const char *p = descr;
   char order = strchr("<>|=", *p) && *p ? *p++ : '=';
   char kind = *p ? *p++ : 0;
-  char *end;
+  char *end = (char *)(uintptr_t)p;
   long size = isdigit((unsigned char)*p) ? strtol(p, &end, 10) : -1;
-  if (size < 0 || *end || size > 1 << 30) malformed(h, "descr is no dtype");
+  bool has_unit = (kind == 'M' || kind == 'm') && *end == '[';
+  if (!kind || !strchr("biufcmMOSUVat", kind) || (*end && !has_unit) || (size < 0 && kind != 'O'))
+    malformed(h, "descr is no dtype");
   sumac_dtype dtype = {0};
   if (kind == 'b' && size == 1) dtype = SUMAC_BOOL;
   if ((kind == 'i' || kind == 'u') && (size == 1 || size == 2 || size == 4 || size == 8))
@@ -89,11 +91,9 @@ static void resolve_descr(const struct header *h, struct input *in, const char *
     dtype = (sumac_dtype){SUMAC_F64.code, (uint8_t)(8 * size), 1};
 
   bool untyped = kind == 'V' || (kind == 'f' && size == 1);
-  if (!dtype.bits && !untyped) {
-    if (!kind || !strchr("biufcmMOSUVat", kind)) malformed(h, "descr is no dtype");
+  if (!dtype.bits && !untyped)
     fail(EXIT_UNSUPPORTED, "%s: elements of type '%s' cannot be reduced; sumac reads b1, i1 to i8, u1 to u8, "
          "f2, f4, f8", h->name, descr);
-  }
   if (o->has_dtype && !(dtype.bits && dtype_equal(dtype, o->dtype))) {
     if (!untyped && kind != 'u')
       fail(EXIT_UNSUPPORTED, "%s: --dtype %s does not apply to elements of type '%s'; it names the type of "

@@ -24,6 +24,14 @@ static bool state_kind(sumac_op op, sumac_kind *kind) {
   }
 }
 
+/* check() for the calls that round: there, the option that helps is worth a word. */
+static void check_result(sumac_status status, sumac_op op, sumac_dtype dtype) {
+  if (status == SUMAC_ERR_RANGE)
+    fail(EXIT_RANGE, "%s: the result does not fit in %s (--saturate clamps what is finite)", sumac_op_name(op),
+         sumac_dtype_name(dtype));
+  check(status);
+}
+
 static bool is_arg(sumac_op op) { return op == SUMAC_ARGMIN || op == SUMAC_ARGMAX; }
 
 static sumac_tensor vector(sumac_dtype dtype, void *data, int64_t *length) {
@@ -53,7 +61,7 @@ static void stream_state(const struct request *r, sumac_kind kind, struct input 
   } while (count > 0);
   sumac_options options = {.flags = r->options.flags & (SUMAC_SKIP_NAN | SUMAC_SATURATE),
                            .ddof = r->options.ddof};
-  check(sumac_state_result(state, r->op, &options, out));
+  check_result(sumac_state_result(state, r->op, &options, out), r->op, out->dtype);
   sumac_state_destroy(state);
   free(xs);
   free(ys);
@@ -86,7 +94,7 @@ static void stream_extremes(const struct request *r, struct input *x, const suma
   }
   sumac_tensor survivors = vector(x->dtype, elements, &kept);
   sumac_options options = {.flags = r->options.flags & (SUMAC_SKIP_NAN | SUMAC_SATURATE)};
-  check(sumac_reduce(r->context, r->op, &survivors, NULL, &options, out));
+  check_result(sumac_reduce(r->context, r->op, &survivors, NULL, &options, out), r->op, out->dtype);
   free(elements);
 }
 
@@ -107,7 +115,7 @@ static void stream_arg(const struct request *r, struct input *x, const sumac_ten
   int64_t one = 1;
   sumac_tensor position = vector(SUMAC_I64, &best, &one);
   sumac_options options = {.flags = r->options.flags & SUMAC_SATURATE};
-  check(sumac_reduce(r->context, SUMAC_MAX, &position, NULL, &options, out));
+  check_result(sumac_reduce(r->context, SUMAC_MAX, &position, NULL, &options, out), r->op, out->dtype);
   free(elements);
 }
 
@@ -155,14 +163,13 @@ void reduce_inputs(const struct request *r, struct input *x, struct input *y, st
     if (y) input_load(y), check_pair(x, y);
   }
   sumac_tensor tx = input_tensor(x), ty = y ? input_tensor(y) : (sumac_tensor){0};
-  if (chunks) { /* the length is not known yet; no element is read through these */
-    tx.strides = NULL;
-    for (int i = 0; i < x->ndim; i++) x->shape[i] = x->shape[i] < 0 ? 0 : x->shape[i];
+  if (chunks) { /* only for names and types: no element is read through it, and the length may be unknown */
+    tx.data = x;
   }
   check(sumac_kernel_name(r->context, r->op, &tx, &r->options, result->kernel, sizeof result->kernel));
   sumac_tensor out = make_output(r, x, &tx, result);
   if (chunks) stream(r, x, y, &out);
-  else check(sumac_reduce(r->context, r->op, &tx, y ? &ty : NULL, &r->options, &out));
+  else check_result(sumac_reduce(r->context, r->op, &tx, y ? &ty : NULL, &r->options, &out), r->op, out.dtype);
   input_verify(x);
   if (y) input_verify(y);
   result->n = x->n;

@@ -21,6 +21,7 @@ struct text {
   int64_t field;    /* index of the next field in its line */
   int64_t line;     /* from 1 */
   uint64_t line_at; /* position of the line's first byte in the input */
+  uint64_t previous_line_at;
   bool table;
   int64_t width, rows; /* of a table */
   char *unquoted;      /* the last quoted field that held doubled quotes */
@@ -48,10 +49,18 @@ static _Noreturn void fail_at(const struct text *t, const char *at, const char *
        (unsigned long long)(position - t->line_at + 1), sentence);
 }
 
-void text_fail(const struct text *t, const char *token, size_t length, const char *what) {
+static _Noreturn void fail_field(const struct text *t, const struct field *f, const char *what) {
   char shown[64], sentence[160];
-  snprintf(sentence, sizeof sentence, "'%s' %s", excerpt(token, length, shown), what);
-  fail_at(t, token, sentence);
+  snprintf(sentence, sizeof sentence, "'%s' %s", excerpt(f->text, f->length, shown), what);
+  fail_at(t, f->text, sentence);
+}
+
+void text_fail(struct text *t, const char *token, size_t length, const char *what) {
+  if (t->field == 0) { /* the number was the last of its line */
+    t->line--;
+    t->line_at = t->previous_line_at;
+  }
+  fail_field(t, &(struct field){token, length, NULL}, what);
 }
 
 /* ---- fields -------------------------------------------------------------------------------- */
@@ -147,6 +156,7 @@ static inline void step(struct text *t, const char *next) {
   }
   s->begin = (size_t)(next - s->window) + 1;
   t->line++;
+  t->previous_line_at = t->line_at;
   t->line_at = s->position + s->begin;
   t->field = 0;
 }
@@ -176,6 +186,7 @@ static bool find_line(struct text *t) {
     const char *p = s->window + s->begin, *end = s->window + s->end;
     while (is_blank(*p) && (t->blanks || *p != t->delimiter)) p++;
     if (p == end) {
+      s->begin = s->end; /* any number of blanks */
       if (!refill(t)) return false;
     } else if (*p == '#' || *p == '\n') {
       if (!skip_line(t)) return false;
@@ -232,7 +243,7 @@ static inline bool next_number(struct text *t, struct decimal *d, struct field *
   if (!next_field(t, f)) return false;
   if (f->length == 0 && t->empty_is_nan) *d = (struct decimal){.kind = DECIMAL_NAN};
   else if (f->length == 0) fail_at(t, f->text, "the field is empty (--skip-nan leaves empty fields out)");
-  else if (!field_number(t, f, d)) text_fail(t, f->text, f->length, "is not a number");
+  else if (!field_number(t, f, d)) fail_field(t, f, "is not a number");
   step(t, f->next);
   return true;
 }
@@ -253,16 +264,12 @@ int64_t text_read(struct input *in, void *elements, int64_t capacity) {
   int64_t count = 0;
   for (struct decimal d; count < capacity; count++, out += item) {
     struct field f;
-    int64_t line = t->line;
-    uint64_t line_at = t->line_at;
     if (!next_number(t, &d, &f)) break;
     enum number_status status = number_store(dtype, &d, f.text, f.length, out);
     if (status == NUMBER_OK) continue;
     char what[64];
     snprintf(what, sizeof what, status == NUMBER_RANGE ? "does not fit in %s" : "is not whole, as %s must be",
              sumac_dtype_name(dtype));
-    t->line = line; /* the message is about the line the number stood in */
-    t->line_at = line_at;
     text_fail(t, f.text, f.length, what);
   }
   in->done += count;
@@ -324,7 +331,7 @@ static int64_t read_header(struct text *t, const char *name) {
   do {
     if (!next_field(t, &f)) break;
     if (name && f.length == strlen(name) && memcmp(f.text, name, f.length) == 0) {
-      if (found >= 0) text_fail(t, f.text, f.length, "is the name of two columns");
+      if (found >= 0) fail_field(t, &f, "is the name of two columns");
       found = t->field;
     }
     step(t, f.next);
