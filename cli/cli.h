@@ -59,10 +59,10 @@ struct result {
   sumac_dtype dtype;
   int32_t ndim;
   int64_t shape[SUMAC_MAX_DIMS];
-  int64_t size;  /* elements of the result */
-  void *values;  /* dense, row-major */
-  int64_t n;     /* elements read */
-  double bytes;  /* of the input */
+  int64_t size; /* elements of the result */
+  void *values; /* dense, row-major */
+  int64_t n;    /* elements read */
+  double bytes; /* of the input */
   double seconds;
   char kernel[96];
 };

@@ -42,9 +42,8 @@ bool stream_more(struct stream *s) {
   s->position += s->begin;
   s->end -= s->begin;
   s->begin = 0;
-  size_t got = s->ended || s->end == STREAM_CAPACITY
-                   ? 0
-                   : read_some(s, s->window + s->end, STREAM_CAPACITY - s->end);
+  size_t got =
+      s->ended || s->end == STREAM_CAPACITY ? 0 : read_some(s, s->window + s->end, STREAM_CAPACITY - s->end);
   s->ended = s->ended || (got == 0 && s->end < STREAM_CAPACITY);
   s->end += got;
   memset(s->window + s->end, 0, STREAM_SLACK);
@@ -68,9 +67,7 @@ uint64_t stream_left(const struct stream *s) {
 /* A mapped file that another process truncates raises SIGBUS where its pages are gone, possibly in
  * one of the library's threads. The handler puts a page of zeros there, so that the reduction runs to
  * its end, and input_verify() then finds the result void. */
-static struct mapping {
-  char *begin, *end;
-} mappings[2];
+static struct mapping { char *begin, *end; } mappings[2];
 static volatile sig_atomic_t mapping_count, page_lost;
 
 static void on_bus_error(int signal_number, siginfo_t *info, void *context) {
@@ -201,14 +198,17 @@ void input_open(struct input *in, const char *path, const struct input_options *
     text_open(in, o);
     return;
   }
-  if (in->format == FORMAT_NPY) npy_open(in, o);
-  else raw_open(in, o);
+  if (in->format == FORMAT_NPY)
+    npy_open(in, o);
+  else
+    raw_open(in, o);
   if (in->n < 0) return;
 
   in->n = shape_size(in->ndim, in->shape);
   uint64_t size;
   if (in->n < 0) fail(EXIT_INPUT, "%s: the shape has more than 2^62 elements", s->name);
-  bool fits = !__builtin_mul_overflow((uint64_t)in->n, dtype_size(in->dtype), &size) && size <= stream_left(s);
+  bool fits =
+      !__builtin_mul_overflow((uint64_t)in->n, dtype_size(in->dtype), &size) && size <= stream_left(s);
   if (!fits && s->regular)
     fail(EXIT_INPUT, "%s: the data ends early: %lld elements of %s do not fit in the %llu bytes there are",
          s->name, (long long)in->n, sumac_dtype_name(in->dtype), (unsigned long long)stream_left(s));
@@ -231,10 +231,10 @@ static void swap_bytes(void *elements, int64_t count, size_t item) {
     uint32_t b32;
     uint64_t b64;
     switch (item) {
-      case 2: memcpy(&b16, p, 2), b16 = __builtin_bswap16(b16), memcpy(p, &b16, 2); break;
-      case 4: memcpy(&b32, p, 4), b32 = __builtin_bswap32(b32), memcpy(p, &b32, 4); break;
-      case 8: memcpy(&b64, p, 8), b64 = __builtin_bswap64(b64), memcpy(p, &b64, 8); break;
-      default: return;
+    case 2: memcpy(&b16, p, 2), b16 = __builtin_bswap16(b16), memcpy(p, &b16, 2); break;
+    case 4: memcpy(&b32, p, 4), b32 = __builtin_bswap32(b32), memcpy(p, &b32, 4); break;
+    case 8: memcpy(&b64, p, 8), b64 = __builtin_bswap64(b64), memcpy(p, &b64, 8); break;
+    default: return;
     }
   }
 }

@@ -63,17 +63,19 @@ static struct arguments {
 } given = {.ddof = -1};
 
 static const struct poptOption input_table[] = {
-    {"format", 0, POPT_ARG_STRING, &given.format, 0, "npy, raw or text (default: by content and name)", "FORMAT"},
-    {"dtype", 0, POPT_ARG_STRING, &given.dtype, 0, "type of raw or untyped elements, or that text is rounded to",
-     "DTYPE"},
-    {"shape", 0, POPT_ARG_STRING, &given.shape, 0, "of raw data, such as 3,4; one -1 means as many as there are",
-     "SHAPE"},
+    {"format", 0, POPT_ARG_STRING, &given.format, 0, "npy, raw or text (default: by content and name)",
+     "FORMAT"},
+    {"dtype", 0, POPT_ARG_STRING, &given.dtype, 0,
+     "type of raw or untyped elements, or that text is rounded to", "DTYPE"},
+    {"shape", 0, POPT_ARG_STRING, &given.shape, 0,
+     "of raw data, such as 3,4; one -1 means as many as there are", "SHAPE"},
     {"offset", 0, POPT_ARG_STRING, &given.offset, 0, "bytes to skip before raw data", "BYTES"},
     {"column", 0, POPT_ARG_STRING, &given.column, 0, "of text: a number from 1, or a name in its header",
      "COLUMN"},
     {"delimiter", 0, POPT_ARG_STRING, &given.delimiter, 0,
      "between fields of text (default: comma, tab or semicolon by the first line; else blanks)", "CHAR"},
-    {"header", 0, POPT_ARG_STRING, &given.header, 0, "is the first line of text a header: auto, yes, no", "WHEN"},
+    {"header", 0, POPT_ARG_STRING, &given.header, 0, "is the first line of text a header: auto, yes, no",
+     "WHEN"},
     POPT_TABLEEND};
 
 static const struct poptOption reduce_table[] = {
@@ -83,7 +85,8 @@ static const struct poptOption reduce_table[] = {
     {"keepdims", 0, POPT_ARG_NONE, &given.keepdims, 0, "reduced axes stay, with length 1", NULL},
     {"skip-nan", 0, POPT_ARG_NONE, &given.skip_nan, 0, "leave out NaN, and empty fields of text", NULL},
     {"ddof", 0, POPT_ARG_LONGLONG, &given.ddof, 0, "var, std: divide by n - N (default 0)", "N"},
-    {"saturate", 0, POPT_ARG_NONE, &given.saturate, 0, "clamp a result beyond its type to the largest value", NULL},
+    {"saturate", 0, POPT_ARG_NONE, &given.saturate, 0, "clamp a result beyond its type to the largest value",
+     NULL},
     {"decimal", 0, POPT_ARG_NONE, &given.decimal, 0, "sum of text: add the digits as written, exactly", NULL},
     POPT_TABLEEND};
 
@@ -94,7 +97,8 @@ static const struct poptOption run_table[] = {
 
 static const struct poptOption output_table[] = {
     {"hex", 0, POPT_ARG_NONE, &given.hex, 0, "print hexadecimal, exactly", NULL},
-    {"json", 0, POPT_ARG_NONE, &given.json, 0, "print the result, its bits and how it was made as JSON", NULL},
+    {"json", 0, POPT_ARG_NONE, &given.json, 0, "print the result, its bits and how it was made as JSON",
+     NULL},
     POPT_TABLEEND};
 
 static struct poptOption all_options[] = {
@@ -128,7 +132,8 @@ static void print_help(void) {
        "       sumac --version\n"
        "\n"
        "operations:");
-  for (int i = 0; sumac_op_name((sumac_op)i); i++) printf("  %-8s %s\n", sumac_op_name((sumac_op)i), op_help[i]);
+  for (int i = 0; sumac_op_name((sumac_op)i); i++)
+    printf("  %-8s %s\n", sumac_op_name((sumac_op)i), op_help[i]);
   puts("\n"
        "FILE is a .npy file, raw bytes (--dtype --shape) or text; - is the standard input.\n"
        "exit: 0 done, 2 usage, 3 unreadable or malformed input, 4 unsupported combination, 5 device,\n"
@@ -142,7 +147,8 @@ static int32_t parse_list(const char *text, const char *option, int32_t room, in
     char *end;
     errno = 0;
     long long number = strtoll(p, &end, 10);
-    if (end == p || errno || (*end && *end != ',')) fail(EXIT_USAGE, "%s: '%s' is no list of integers", option, text);
+    if (end == p || errno || (*end && *end != ','))
+      fail(EXIT_USAGE, "%s: '%s' is no list of integers", option, text);
     if (count == room) fail(EXIT_USAGE, "%s: more than %d numbers", option, room);
     numbers[count++] = number;
     if (!*(p = end)) return count;
@@ -170,7 +176,8 @@ static void parse_input_options(struct input_options *o) {
     o->ndim = parse_list(given.shape, "--shape", SUMAC_MAX_DIMS, o->shape);
     for (int i = 0; i < o->ndim; i++) {
       unknown += o->shape[i] == -1;
-      if (o->shape[i] < -1 || unknown > 1) fail(EXIT_USAGE, "--shape: sizes are 0 or more, and at most one is -1");
+      if (o->shape[i] < -1 || unknown > 1)
+        fail(EXIT_USAGE, "--shape: sizes are 0 or more, and at most one is -1");
     }
   }
   if (given.offset) {
@@ -227,8 +234,8 @@ static void parse_request(sumac_op op, struct request *r, int32_t axes[SUMAC_MAX
 
 static void reduce_decimal(sumac_op op, const struct input_options *options, const char *file) {
   if (op != SUMAC_SUM) fail(EXIT_UNSUPPORTED, "--decimal is for sum, not for %s", sumac_op_name(op));
-  if (given.hex || given.json || given.axis || given.acc || given.out_dtype || given.dtype || given.saturate ||
-      given.keepdims)
+  if (given.hex || given.json || given.axis || given.acc || given.out_dtype || given.dtype ||
+      given.saturate || given.keepdims)
     fail(EXIT_USAGE, "--decimal has no dtype, accumulator or axis, and prints decimal digits only");
   struct input in;
   input_open(&in, file, options);
@@ -276,10 +283,11 @@ static int op_main(sumac_op op, int argc, const char **argv) {
   snprintf(usage, sizeof usage, "[OPTION...] FILE%s: %s", op == SUMAC_DOT ? " FILE2" : "", op_help[op]);
   poptSetOtherOptionHelp(popt, usage);
   int code = poptGetNextOpt(popt);
-  if (code < -1)
-    fail(EXIT_USAGE, "%s: %s", poptBadOption(popt, POPT_BADOPTION_NOALIAS), poptStrerror(code));
-  if (given.version) printf("sumac %s\n", sumac_version());
-  else reduce_files(op, poptGetArgs(popt));
+  if (code < -1) fail(EXIT_USAGE, "%s: %s", poptBadOption(popt, POPT_BADOPTION_NOALIAS), poptStrerror(code));
+  if (given.version)
+    printf("sumac %s\n", sumac_version());
+  else
+    reduce_files(op, poptGetArgs(popt));
   close_output();
   poptFreeContext(popt);
   char *strings[] = {given.acc,    given.out_dtype, given.axis,   given.device,    given.dtype, given.shape,

@@ -92,20 +92,26 @@ static void resolve_descr(const struct header *h, struct input *in, const char *
 
   bool untyped = kind == 'V' || (kind == 'f' && size == 1);
   if (!dtype.bits && !untyped)
-    fail(EXIT_UNSUPPORTED, "%s: elements of type '%s' cannot be reduced; sumac reads b1, i1 to i8, u1 to u8, "
-         "f2, f4, f8", h->name, descr);
+    fail(EXIT_UNSUPPORTED,
+         "%s: elements of type '%s' cannot be reduced; sumac reads b1, i1 to i8, u1 to u8, "
+         "f2, f4, f8",
+         h->name, descr);
   if (o->has_dtype && !(dtype.bits && dtype_equal(dtype, o->dtype))) {
     if (!untyped && kind != 'u')
-      fail(EXIT_UNSUPPORTED, "%s: --dtype %s does not apply to elements of type '%s'; it names the type of "
-           "untyped or unsigned ones", h->name, sumac_dtype_name(o->dtype), descr);
+      fail(EXIT_UNSUPPORTED,
+           "%s: --dtype %s does not apply to elements of type '%s'; it names the type of "
+           "untyped or unsigned ones",
+           h->name, sumac_dtype_name(o->dtype), descr);
     if ((size_t)size != dtype_size(o->dtype))
       fail(EXIT_UNSUPPORTED, "%s: --dtype %s needs elements of %zu bytes; those of '%s' have %ld", h->name,
            sumac_dtype_name(o->dtype), dtype_size(o->dtype), descr, size);
     dtype = o->dtype;
   }
   if (!dtype.bits)
-    fail(EXIT_UNSUPPORTED, "%s: elements of type '%s' are bytes without a type; name it with --dtype (bf16, "
-         "e4m3fn, e5m2 ...)", h->name, descr);
+    fail(EXIT_UNSUPPORTED,
+         "%s: elements of type '%s' are bytes without a type; name it with --dtype (bf16, "
+         "e4m3fn, e5m2 ...)",
+         h->name, descr);
   in->dtype = dtype;
   in->swap = order == '>' && size > 1;
 }
@@ -120,8 +126,7 @@ static void read_dict(struct header *h, struct input *in, const struct input_opt
     expect(h, ':', "a colon is missing");
     if (strcmp(key, "descr") == 0 && !has_descr) {
       has_descr = true;
-      if (peek(h) == '[')
-        fail(EXIT_UNSUPPORTED, "%s: structured elements cannot be reduced", h->name);
+      if (peek(h) == '[') fail(EXIT_UNSUPPORTED, "%s: structured elements cannot be reduced", h->name);
       read_string(h, descr, sizeof descr, "descr is no dtype");
     } else if (strcmp(key, "fortran_order") == 0 && !has_order) {
       has_order = true;

@@ -24,12 +24,12 @@ struct format {
 
 static struct format format_of(sumac_dtype dtype) {
   switch (dtype.code << 8 | dtype.bits) {
-    case 2 << 8 | 64: return (struct format){11, 52, true};
-    case 2 << 8 | 32: return (struct format){8, 23, true};
-    case 2 << 8 | 16: return (struct format){5, 10, true};
-    case 4 << 8 | 16: return (struct format){8, 7, true};
-    case 10 << 8 | 8: return (struct format){4, 3, false};
-    default: return (struct format){5, 2, true}; /* e5m2 */
+  case 2 << 8 | 64: return (struct format){11, 52, true};
+  case 2 << 8 | 32: return (struct format){8, 23, true};
+  case 2 << 8 | 16: return (struct format){5, 10, true};
+  case 4 << 8 | 16: return (struct format){8, 7, true};
+  case 10 << 8 | 8: return (struct format){4, 3, false};
+  default: return (struct format){5, 2, true}; /* e5m2 */
   }
 }
 
@@ -71,10 +71,10 @@ uint64_t number_bits(sumac_dtype dtype, const void *element) {
   uint32_t b32;
   uint64_t b64;
   switch (dtype.bits) {
-    case 8: memcpy(&b8, element, sizeof b8); return b8;
-    case 16: memcpy(&b16, element, sizeof b16); return b16;
-    case 32: memcpy(&b32, element, sizeof b32); return b32;
-    default: memcpy(&b64, element, sizeof b64); return b64;
+  case 8: memcpy(&b8, element, sizeof b8); return b8;
+  case 16: memcpy(&b16, element, sizeof b16); return b16;
+  case 32: memcpy(&b32, element, sizeof b32); return b32;
+  default: memcpy(&b64, element, sizeof b64); return b64;
   }
 }
 
@@ -83,10 +83,10 @@ static void store_bits(sumac_dtype dtype, uint64_t bits, void *element) {
   uint16_t b16 = (uint16_t)bits;
   uint32_t b32 = (uint32_t)bits;
   switch (dtype.bits) {
-    case 8: memcpy(element, &b8, sizeof b8); break;
-    case 16: memcpy(element, &b16, sizeof b16); break;
-    case 32: memcpy(element, &b32, sizeof b32); break;
-    default: memcpy(element, &bits, sizeof bits); break;
+  case 8: memcpy(element, &b8, sizeof b8); break;
+  case 16: memcpy(element, &b16, sizeof b16); break;
+  case 32: memcpy(element, &b32, sizeof b32); break;
+  default: memcpy(element, &bits, sizeof bits); break;
   }
 }
 
@@ -117,9 +117,7 @@ static uint64_t round_binary(struct format f, struct binary b) {
 /* 5^q as 128 bits, top bit set, rounded down (exact for 0 <= q <= 55), for every q that a 64-bit
  * integer times 10^q needs to reach from below the smallest to above the largest double. */
 enum { POWER_MIN = -342, POWER_MAX = 308, POWER_EXACT = 55 };
-static struct {
-  uint64_t high, low;
-} power[POWER_MAX - POWER_MIN + 1];
+static struct { uint64_t high, low; } power[POWER_MAX - POWER_MIN + 1];
 
 enum { BIG_WORDS = 18 };
 
@@ -353,8 +351,10 @@ static enum number_status store_integer(sumac_dtype dtype, const struct decimal 
   enum number_status status = to_integer(d, &magnitude);
   if (status != NUMBER_OK) return status;
   uint64_t largest = dtype.code == SUMAC_BOOL.code ? 1 : UINT64_MAX >> (64 - dtype.bits);
-  if (dtype.code == SUMAC_I64.code) largest = (largest >> 1) + d->negative;
-  else if (d->negative && magnitude) return NUMBER_RANGE;
+  if (dtype.code == SUMAC_I64.code)
+    largest = (largest >> 1) + d->negative;
+  else if (d->negative && magnitude)
+    return NUMBER_RANGE;
   if (magnitude > largest) return NUMBER_RANGE;
   store_bits(dtype, d->negative ? -magnitude : magnitude, element);
   return NUMBER_OK;
@@ -367,8 +367,10 @@ static bool small_double(const struct decimal *d, double *value) {
                                1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
   if (d->digits >> 53 || d->more || d->exp10 < -22 || d->exp10 > 22) return false;
   *value = (double)d->digits;
-  if (d->exp10 < 0) *value /= ten[-d->exp10];
-  else *value *= ten[d->exp10];
+  if (d->exp10 < 0)
+    *value /= ten[-d->exp10];
+  else
+    *value *= ten[d->exp10];
   return true;
 }
 

@@ -17,7 +17,8 @@ static const void *element(const struct result *r, int64_t i) {
 /* One value a line in one dimension; in more, one row a line and an empty line between matrices. */
 static void print_text(const struct result *r, void (*write)(sumac_dtype, const void *, char *)) {
   char text[NUMBER_MAX_TEXT];
-  int64_t row = r->ndim > 1 ? r->shape[r->ndim - 1] : 1, matrix = r->ndim > 1 ? row * r->shape[r->ndim - 2] : 0;
+  int64_t row = r->ndim > 1 ? r->shape[r->ndim - 1] : 1,
+          matrix = r->ndim > 1 ? row * r->shape[r->ndim - 2] : 0;
   for (int64_t i = 0; i < r->size; i++) {
     if (matrix && i && i % matrix == 0) putchar('\n');
     write(r->dtype, element(r, i), text);
@@ -62,14 +63,14 @@ static void print_json(const struct request *q, const struct result *r) {
   print_nested(r, 0, 0, print_json_value);
   printf(", \"bits\": ");
   print_nested(r, 0, 0, print_json_bits);
-  printf(", \"backend\": \"cpu\", \"kernel\": \"%s\", \"seconds\": %.9f, \"bytes_per_second\": %.0f}\n", r->kernel,
-         r->seconds, r->seconds > 0 ? r->bytes / r->seconds : 0);
+  printf(", \"backend\": \"cpu\", \"kernel\": \"%s\", \"seconds\": %.9f, \"bytes_per_second\": %.0f}\n",
+         r->kernel, r->seconds, r->seconds > 0 ? r->bytes / r->seconds : 0);
 }
 
 void print_result(const struct request *q, const struct result *r, enum output_style style) {
   switch (style) {
-    case OUTPUT_DECIMAL: print_text(r, number_shortest); break;
-    case OUTPUT_HEX: print_text(r, number_hex); break;
-    case OUTPUT_JSON: print_json(q, r); break;
+  case OUTPUT_DECIMAL: print_text(r, number_shortest); break;
+  case OUTPUT_HEX: print_text(r, number_hex); break;
+  case OUTPUT_JSON: print_json(q, r); break;
   }
 }

@@ -13,22 +13,22 @@ enum { CHUNK_BYTES = 1 << 18 }; /* stays in the second-level cache between reade
 /* The state that gives an operation; false for those that select an element. */
 static bool state_kind(sumac_op op, sumac_kind *kind) {
   switch (op) {
-    case SUMAC_SUM:
-    case SUMAC_MEAN: *kind = SUMAC_KIND_SUM; return true;
-    case SUMAC_NORM1: *kind = SUMAC_KIND_ABS; return true;
-    case SUMAC_NORM2: *kind = SUMAC_KIND_SQUARE; return true;
-    case SUMAC_DOT: *kind = SUMAC_KIND_DOT; return true;
-    case SUMAC_VAR:
-    case SUMAC_STD: *kind = SUMAC_KIND_MOMENTS; return true;
-    default: return false;
+  case SUMAC_SUM:
+  case SUMAC_MEAN: *kind = SUMAC_KIND_SUM; return true;
+  case SUMAC_NORM1: *kind = SUMAC_KIND_ABS; return true;
+  case SUMAC_NORM2: *kind = SUMAC_KIND_SQUARE; return true;
+  case SUMAC_DOT: *kind = SUMAC_KIND_DOT; return true;
+  case SUMAC_VAR:
+  case SUMAC_STD: *kind = SUMAC_KIND_MOMENTS; return true;
+  default: return false;
   }
 }
 
 /* check() for the calls that round: there, the option that helps is worth a word. */
 static void check_result(sumac_status status, sumac_op op, sumac_dtype dtype) {
   if (status == SUMAC_ERR_RANGE)
-    fail(EXIT_RANGE, "%s: the result does not fit in %s (--saturate clamps what is finite)", sumac_op_name(op),
-         sumac_dtype_name(dtype));
+    fail(EXIT_RANGE, "%s: the result does not fit in %s (--saturate clamps what is finite)",
+         sumac_op_name(op), sumac_dtype_name(dtype));
   check(status);
 }
 
@@ -121,21 +121,25 @@ static void stream_arg(const struct request *r, struct input *x, const sumac_ten
 
 static void stream(const struct request *r, struct input *x, struct input *y, const sumac_tensor *out) {
   sumac_kind kind;
-  if (state_kind(r->op, &kind)) stream_state(r, kind, x, y, out);
-  else if (is_arg(r->op)) stream_arg(r, x, out);
-  else stream_extremes(r, x, out);
+  if (state_kind(r->op, &kind))
+    stream_state(r, kind, x, y, out);
+  else if (is_arg(r->op))
+    stream_arg(r, x, out);
+  else
+    stream_extremes(r, x, out);
 }
 
 /* Text and pipes have one only when they have been read. */
-static bool has_shape(const struct input *in) { return in->data || (in->format != FORMAT_TEXT && in->n >= 0); }
+static bool has_shape(const struct input *in) {
+  return in->data || (in->format != FORMAT_TEXT && in->n >= 0);
+}
 
 static void check_pair(const struct input *x, const struct input *y) {
   if (!dtype_equal(x->dtype, y->dtype))
     fail(EXIT_UNSUPPORTED, "%s holds %s and %s holds %s: dot needs equal types", x->stream.name,
          sumac_dtype_name(x->dtype), y->stream.name, sumac_dtype_name(y->dtype));
   bool known = has_shape(x) && has_shape(y);
-  if (x->ndim != y->ndim ||
-      (known && memcmp(x->shape, y->shape, (size_t)x->ndim * sizeof x->shape[0]) != 0))
+  if (x->ndim != y->ndim || (known && memcmp(x->shape, y->shape, (size_t)x->ndim * sizeof x->shape[0]) != 0))
     fail(EXIT_UNSUPPORTED, "%s and %s have different shapes: dot needs equal ones", x->stream.name,
          y->stream.name);
 }
@@ -168,8 +172,10 @@ void reduce_inputs(const struct request *r, struct input *x, struct input *y, st
   }
   check(sumac_kernel_name(r->context, r->op, &tx, &r->options, result->kernel, sizeof result->kernel));
   sumac_tensor out = make_output(r, x, &tx, result);
-  if (chunks) stream(r, x, y, &out);
-  else check_result(sumac_reduce(r->context, r->op, &tx, y ? &ty : NULL, &r->options, &out), r->op, out.dtype);
+  if (chunks)
+    stream(r, x, y, &out);
+  else
+    check_result(sumac_reduce(r->context, r->op, &tx, y ? &ty : NULL, &r->options, &out), r->op, out.dtype);
   input_verify(x);
   if (y) input_verify(y);
   result->n = x->n;

@@ -13,9 +13,9 @@
 
 struct text {
   struct stream *stream;
-  bool closed;      /* the input has ended, and its last line has a newline now */
-  bool blanks;      /* fields are separated by runs of blanks */
-  char delimiter;   /* otherwise by this */
+  bool closed;    /* the input has ended, and its last line has a newline now */
+  bool blanks;    /* fields are separated by runs of blanks */
+  char delimiter; /* otherwise by this */
   bool empty_is_nan;
   int64_t wanted;   /* the one field of a line that is read, from 0; −1: all */
   int64_t field;    /* index of the next field in its line */
@@ -37,8 +37,7 @@ struct field {
 
 static const char *excerpt(const char *token, size_t length, char shown[64]) {
   size_t n = length < 40 ? length : 40;
-  for (size_t i = 0; i < n; i++)
-    shown[i] = (unsigned char)token[i] < ' ' || token[i] == 127 ? '?' : token[i];
+  for (size_t i = 0; i < n; i++) shown[i] = (unsigned char)token[i] < ' ' || token[i] == 127 ? '?' : token[i];
   strcpy(shown + n, n < length ? "..." : "");
   return shown;
 }
@@ -205,7 +204,8 @@ static bool next_field(struct text *t, struct field *f) {
   return true;
 }
 
-/* To the next line from behind the wanted column: quotes may hide newlines, so a line with quotes is walked by its fields. */
+/* To the next line from behind the wanted column: quotes may hide newlines, so a line with quotes is walked
+ * by its fields. */
 static void finish_line(struct text *t) {
   struct stream *s = t->stream;
   struct field f;
@@ -241,9 +241,12 @@ static inline bool next_number(struct text *t, struct decimal *d, struct field *
     }
   }
   if (!next_field(t, f)) return false;
-  if (f->length == 0 && t->empty_is_nan) *d = (struct decimal){.kind = DECIMAL_NAN};
-  else if (f->length == 0) fail_at(t, f->text, "the field is empty (--skip-nan leaves empty fields out)");
-  else if (!field_number(t, f, d)) fail_field(t, f, "is not a number");
+  if (f->length == 0 && t->empty_is_nan)
+    *d = (struct decimal){.kind = DECIMAL_NAN};
+  else if (f->length == 0)
+    fail_at(t, f->text, "the field is empty (--skip-nan leaves empty fields out)");
+  else if (!field_number(t, f, d))
+    fail_field(t, f, "is not a number");
   step(t, f->next);
   return true;
 }
@@ -354,9 +357,12 @@ void text_open(struct input *in, const struct input_options *o) {
   if (o->column) {
     char *end;
     long long column = strtoll(o->column, &end, 10);
-    if (end == o->column || *end) name = o->column;
-    else if (column < 1) fail(EXIT_USAGE, "--column counts from 1");
-    else t->wanted = column - 1;
+    if (end == o->column || *end)
+      name = o->column;
+    else if (column < 1)
+      fail(EXIT_USAGE, "--column counts from 1");
+    else
+      t->wanted = column - 1;
   }
   t->empty_is_nan = o->empty_is_nan;
   if (!find_line(t)) {

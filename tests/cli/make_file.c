@@ -52,10 +52,14 @@ static int header(int argc, char **argv) {
   long long length = -1;
   size_t alignment = 64;
   while ((option = getopt(argc, argv, "v:l:a:")) != -1) {
-    if (option == 'v') version = atoi(optarg);
-    else if (option == 'l') length = atoll(optarg);
-    else if (option == 'a') alignment = (size_t)atoi(optarg);
-    else return usage();
+    if (option == 'v')
+      version = atoi(optarg);
+    else if (option == 'l')
+      length = atoll(optarg);
+    else if (option == 'a')
+      alignment = (size_t)atoi(optarg);
+    else
+      return usage();
   }
   if (optind != argc - 1) return usage();
   size_t lead = version == 1 ? 10 : 12, used = lead + strlen(argv[optind]) + 1;

@@ -10,7 +10,7 @@ set -u
 file=$(realpath "$1")
 shift
 for directory; do PATH=$(realpath "$directory"):$PATH; done
-export LC_ALL=C
+export LC_ALL=C source_tree=$(realpath "$(dirname "$0")/../..")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
