@@ -40,7 +40,7 @@ static void bar(double length) { /* ends the line */
 }
 
 static double reduce(sumac_op op, sumac_acc acc, sumac_tensor *x, int64_t ddof) {
-  double value;
+  double value = NAN;
   sumac_options options = {.acc = acc, .ddof = ddof};
   sumac_tensor out = {.data = &value, .dtype = SUMAC_F64};
   check(sumac_reduce(context, op, x, NULL, &options, &out));

@@ -95,15 +95,13 @@ static bool find_field(struct text *t, const char *p, struct field *f) {
   if (*p == '"') {
     const char *from = ++p;
     bool doubled = false;
-    for (;; p++) {
-      p = memchr(p, '"', (size_t)(end - p));
-      if (!p || p + 1 >= end) {
-        if (t->closed) fail_at(t, from - 1, "a quote is never closed");
-        return false;
-      }
-      if (p[1] != '"') break;
+    while ((p = memchr(p, '"', (size_t)(end - p))) && p + 1 < end && p[1] == '"') {
       doubled = true;
-      p++;
+      p += 2;
+    }
+    if (!p || p + 1 >= end) {
+      if (t->closed) fail_at(t, from - 1, "a quote is never closed");
+      return false;
     }
     *f = (struct field){from, (size_t)(p - from), skip_blanks(t, p + 1)};
     if (f->next >= end) return false;
