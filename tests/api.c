@@ -193,10 +193,11 @@ static void reductions_that_are_refused(void **state) {
       {8, 8, 1},  {9, 8, 1},   {14, 8, 1}, {15, 6, 1}, {17, 4, 1},  {255, 8, 1}, {2, 16, 4},  {10, 16, 1}};
   for (size_t i = 0; i < sizeof bad_types / sizeof *bad_types; i++) {
     sound(&p), p.x.dtype = bad_types[i];
-    check_refused("a dtype that is not supported", &p, SUMAC_ERR_UNSUPPORTED, "x f64 bf16 e4m3fn u8 bool");
+    check_refused("a dtype that is not supported", &p, SUMAC_ERR_UNSUPPORTED,
+                  bad_types[i].lanes == 1 ? "x f64 bf16 e4m3fn u8 bool" : "x lanes 1");
     sound(&p), p.out.dtype = bad_types[i];
     check_refused("an output dtype that is not supported", &p, SUMAC_ERR_UNSUPPORTED,
-                  "out f64 bf16 e4m3fn u8");
+                  bad_types[i].lanes == 1 ? "out f64 bf16 e4m3fn u8" : "out lanes 1");
   }
   sound(&p), p.x.dtype.code = 5;
   check_refused("complex", &p, SUMAC_ERR_UNSUPPORTED, "complex");
@@ -233,7 +234,7 @@ static void reductions_that_are_refused(void **state) {
   sound(&p), p.op = SUMAC_DOT, p.with_y = 1, p.y.ndim = 1;
   check_refused("y of another rank", &p, SUMAC_ERR_ARGUMENT, "y");
   sound(&p), p.op = SUMAC_DOT, p.with_y = 1, p.y.dtype = SUMAC_I64;
-  check_refused("y of another dtype", &p, SUMAC_ERR_ARGUMENT, "y f64 i64");
+  check_refused("y of another dtype", &p, SUMAC_ERR_UNSUPPORTED, "y f64 i64");
 
   /* nothing to select from */
   for (int op = SUMAC_MIN; op <= SUMAC_ARGMAX; op++) {
@@ -244,6 +245,34 @@ static void reductions_that_are_refused(void **state) {
     check_refused("an extreme of NaN alone, skipped", &p, SUMAC_ERR_EMPTY, op_text[op]);
     sound(&p), p.op = (sumac_op)op, p.shape[0] = 0, p.out_shape[0] = 0;
     ok(solve(&p)); /* no output, no error */
+  }
+}
+
+/* A failure that a worker thread meets is the caller's to read. */
+static void sentences_from_workers(void **state) {
+  (void)state;
+  enum { ROWS = 4000, COLUMNS = 500 };
+  static double x[ROWS][COLUMNS];
+  static double out[ROWS];
+  int64_t shape[2] = {ROWS, COLUMNS}, zero = 0;
+  for (int at = 0; at < ROWS; at += 333) {
+    for (int i = 0; i < ROWS; i++)
+      for (int j = 0; j < COLUMNS; j++) x[i][j] = i == at ? (double)NAN : 1;
+    sumac_config config = {.threads = 4};
+    sumac_context *context;
+    ok(sumac_context_create(&config, &context));
+    int32_t axis = 1;
+    sumac_options options = {.axes = &axis, .naxes = 1, .flags = SUMAC_SKIP_NAN};
+    sumac_tensor t = tensor_of(SUMAC_F64, x, shape), to = tensor_of(SUMAC_F64, out, shape),
+                 none = scalar_of(SUMAC_F64, out);
+    t.ndim = 2;
+    for (int i = 0; i < ROWS; i++) out[i] = 77;
+    none.ndim = -1, none.shape = &zero; /* another sentence to be replaced */
+    assert_int_equal(sumac_reduce(context, SUMAC_SUM, &none, NULL, NULL, &none), SUMAC_ERR_ARGUMENT);
+    refused("a row of NaN", sumac_reduce(context, SUMAC_MAX, &t, NULL, &options, &to), SUMAC_ERR_EMPTY,
+            "max NaN");
+    for (int i = 0; i < ROWS; i++) assert_true(out[i] == 77);
+    sumac_context_destroy(context);
   }
 }
 
@@ -286,7 +315,9 @@ static void states_that_are_refused(void **state) {
   refused("add to NULL", sumac_state_add(NULL, &t, NULL), SUMAC_ERR_ARGUMENT, "NULL");
   refused("sum with y", sumac_state_add(sum, &t, &t), SUMAC_ERR_ARGUMENT, "y");
   refused("dot without y", sumac_state_add(dot, &t, NULL), SUMAC_ERR_ARGUMENT, "y");
-  refused("dot of other shapes", sumac_state_add(dot, &t, &u), SUMAC_ERR_ARGUMENT, "y");
+  refused("dot of other dtypes", sumac_state_add(dot, &t, &u), SUMAC_ERR_UNSUPPORTED, "y f64 f32");
+  sumac_tensor shorter = tensor_of(SUMAC_F64, x, &one);
+  refused("dot of other shapes", sumac_state_add(dot, &t, &shorter), SUMAC_ERR_ARGUMENT, "y shape");
   sumac_status status = sumac_state_add(narrow, &t, NULL);
   assert_true(status == SUMAC_ERR_UNSUPPORTED || status == SUMAC_ERR_ARGUMENT);
   refused("f64 into f32", status, status, "f64 f32");
@@ -364,7 +395,7 @@ static void heap_dealloc(void *user, void *memory, size_t size) {
 /* All of the API once; the first failure's status. No output may be half written. */
 static sumac_status use_everything(const sumac_config *config) {
   static double x[200000];
-  int64_t n = 200000, few = 10, strides[1] = {2}, rows[2] = {100, 1000};
+  int64_t n = 200000, few = 10, strides[1] = {2}, rows[2] = {100, 1000}, long_rows[2] = {2, 100000};
   for (int64_t i = 0; i < n; i++) x[i] = i % 3 ? ldexp(1, (int)(i % 2000) - 1000) : (double)i;
   sumac_context *context;
   sumac_status status = sumac_context_create(config, &context);
@@ -378,7 +409,8 @@ static sumac_status use_everything(const sumac_config *config) {
   sumac_tensor big = tensor_of(SUMAC_F64, x, &n), small = tensor_of(SUMAC_F64, x, &few),
                to = scalar_of(SUMAC_F64, out);
   sumac_tensor matrix = tensor_of(SUMAC_F64, x, rows), column = tensor_of(SUMAC_F64, out, rows);
-  matrix.ndim = 2;
+  sumac_tensor broad = tensor_of(SUMAC_F64, x, long_rows), pair = tensor_of(SUMAC_F64, out, long_rows);
+  matrix.ndim = broad.ndim = 2;
   for (int op = 0; op < OPS && status == SUMAC_OK; op++) {
     out[0] = 77;
     small.strides = op % 2 ? strides : NULL;
@@ -391,6 +423,14 @@ static sumac_status use_everything(const sumac_config *config) {
       status =
           sumac_reduce(context, (sumac_op)op, &matrix, op == SUMAC_DOT ? &matrix : NULL, &options, &column);
     assert_true(status == SUMAC_OK || (out[0] == 77 && out[99] == 77));
+    for (int acc = SUMAC_ACC_EXACT; acc <= SUMAC_ACC_F64 && status == SUMAC_OK; acc++) {
+      if (acc != SUMAC_ACC_EXACT && (op == SUMAC_NORMINF || op >= SUMAC_MIN)) break;
+      out[0] = out[1] = 77;
+      options.acc = acc;
+      status = sumac_reduce(context, (sumac_op)op, &broad, op == SUMAC_DOT ? &broad : NULL, &options, &pair);
+      assert_true(status == SUMAC_OK || (out[0] == 77 && out[1] == 77));
+      options.acc = SUMAC_ACC_EXACT;
+    }
   }
   for (int kind = 0; kind <= SUMAC_KIND_MOMENTS && status == SUMAC_OK; kind++) {
     sumac_state *a = NULL, *b = NULL;
@@ -611,6 +651,7 @@ static void dlpack_layout(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(reductions_that_are_refused),
+      cmocka_unit_test(sentences_from_workers),
       cmocka_unit_test(results_that_do_not_fit),
       cmocka_unit_test(states_that_are_refused),
       cmocka_unit_test(each_allocation_fails),

@@ -86,6 +86,8 @@ static sumac_status call(const engine *e, sumac_op op, const view *x, const view
   sumac_options options = {.acc = (int32_t)acc, .flags = flags, .ddof = ddof};
   uint64_t room[3] = {UNTOUCHED, UNTOUCHED, UNTOUCHED};
   sumac_tensor out = scalar_of(out_type, &room[1]);
+  int64_t ones[VIEW_DIMS] = {1, 1, 1, 1, 1, 1, 1, 1};
+  if (flags & SUMAC_KEEPDIMS) out.ndim = x->tensor.ndim, out.shape = ones;
   sumac_status status =
       sumac_reduce(e->context, op, &x->tensor, op == SUMAC_DOT ? &y->tensor : NULL, &options, &out);
   calls++;

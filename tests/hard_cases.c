@@ -353,7 +353,8 @@ static void every_code(void **state) {
     for (int op = 0; op < OPS; op++) {
       agree_with_oracle((sumac_op)op, dtypes[d], x, y, finite, 0, 1, SUMAC_F64);
       agree_with_oracle((sumac_op)op, dtypes[d], x, y, finite / 2, 0, 1, SUMAC_F32);
-      agree_with_oracle((sumac_op)op, dtypes[d], x, y, finite / 2, SUMAC_SATURATE, 1, dtypes[d]);
+      if (dtypes[d].code != SUMAC_BOOL.code)
+        agree_with_oracle((sumac_op)op, dtypes[d], x, y, finite / 2, SUMAC_SATURATE, 1, dtypes[d]);
     }
     for (int64_t i = 0; i < finite; i++) { /* each one alone */
       uint64_t alone = 0;

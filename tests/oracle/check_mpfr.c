@@ -113,13 +113,11 @@ static sumac_status int_bits(mpfr_t exact, sumac_dtype dtype, uint32_t flags, ui
   int is_signed = dtype.code == 0, width = dtype.code == 6 ? 1 : dtype.bits;
   mpfr_set_ui_2exp(high, 1, width - is_signed, MPFR_RNDN);
   mpfr_neg(low, high, MPFR_RNDN);
-  if (!is_signed)
-    mpfr_set_ui(low, 0, MPFR_RNDN);
+  if (!is_signed) mpfr_set_ui(low, 0, MPFR_RNDN);
   mpfr_sub_ui(high, high, 1, MPFR_RNDN);
   mpfr_roundeven(r, exact);
   int below = mpfr_less_p(r, low), above = mpfr_greater_p(r, high);
-  if (below || above)
-    mpfr_set(r, below ? low : high, MPFR_RNDN);
+  if (below || above) mpfr_set(r, below ? low : high, MPFR_RNDN);
   uint64_t mask = dtype.bits == 64 ? UINT64_MAX : ((uint64_t)1 << dtype.bits) - 1;
   *bits = (mpfr_sgn(r) < 0 ? (uint64_t)mpfr_get_sj(r, MPFR_RNDN) : mpfr_get_uj(r, MPFR_RNDN)) & mask;
   int error = (below || above) && !(flags & SUMAC_SATURATE && mpfr_number_p(exact));
@@ -129,10 +127,10 @@ static sumac_status int_bits(mpfr_t exact, sumac_dtype dtype, uint32_t flags, ui
 
 /* The operation in MPFR's terms. The specials follow from IEEE arithmetic, as MPFR does it, and from
  * the words of sumac.h where that says more. */
-static void exact_result(mpfr_t r, sumac_op op, mpfr_ptr *x, mpfr_ptr *y, unsigned n, long ddof) {
+static void exact_result(mpfr_t r, sumac_op op, int floats, mpfr_ptr *x, mpfr_ptr *y, unsigned n, long ddof) {
   mpfr_t square;
   mpfr_init2(square, EXACT_BITS);
-  int nan = 0, inf = 0, minus_zeros = 1;
+  int nan = 0, inf = 0, minus_zeros = floats;
   for (unsigned i = 0; i < n; i++) {
     nan |= mpfr_nan_p(x[i]);
     inf |= mpfr_inf_p(x[i]);
@@ -140,13 +138,9 @@ static void exact_result(mpfr_t r, sumac_op op, mpfr_ptr *x, mpfr_ptr *y, unsign
     minus_zeros &= negative && (mpfr_zero_p(x[i]) || (y != NULL && mpfr_zero_p(y[i])));
   }
   switch (op) {
-  case SUMAC_DOT:
-    mpfr_dot(r, x, y, n, MPFR_RNDN);
-    break;
+  case SUMAC_DOT: mpfr_dot(r, x, y, n, MPFR_RNDN); break;
   case SUMAC_SUM:
-  case SUMAC_MEAN:
-    mpfr_sum(r, x, n, MPFR_RNDN);
-    break;
+  case SUMAC_MEAN: mpfr_sum(r, x, n, MPFR_RNDN); break;
   case SUMAC_NORM1:
   case SUMAC_NORM2:
   case SUMAC_NORMINF:
@@ -161,8 +155,7 @@ static void exact_result(mpfr_t r, sumac_op op, mpfr_ptr *x, mpfr_ptr *y, unsign
       else
         mpfr_add(r, r, square, MPFR_RNDN);
     }
-    if (op == SUMAC_NORM2)
-      mpfr_sqrt(r, r, MPFR_RNDN);
+    if (op == SUMAC_NORM2) mpfr_sqrt(r, r, MPFR_RNDN);
     break;
   case SUMAC_VAR:
   case SUMAC_STD:
@@ -173,10 +166,8 @@ static void exact_result(mpfr_t r, sumac_op op, mpfr_ptr *x, mpfr_ptr *y, unsign
     mpfr_sub(r, square, r, MPFR_RNDN);
     mpfr_div_ui(r, r, n, MPFR_RNDN); /* by n = 0 for no elements: NaN, as wanted */
     mpfr_div_si(r, r, (long)n - ddof, MPFR_RNDN);
-    if (op == SUMAC_STD)
-      mpfr_sqrt(r, r, MPFR_RNDN);
-    if (inf || (long)n <= ddof)
-      mpfr_set_nan(r);
+    if (op == SUMAC_STD) mpfr_sqrt(r, r, MPFR_RNDN);
+    if (inf || (long)n <= ddof) mpfr_set_nan(r);
     break;
   case SUMAC_MIN:
   case SUMAC_MAX:
@@ -203,12 +194,10 @@ static void exact_result(mpfr_t r, sumac_op op, mpfr_ptr *x, mpfr_ptr *y, unsign
     break;
   }
   }
-  if (nan && op != SUMAC_ARGMIN && op != SUMAC_ARGMAX)
-    mpfr_set_nan(r);
+  if (nan && op != SUMAC_ARGMIN && op != SUMAC_ARGMAX) mpfr_set_nan(r);
   if (mpfr_zero_p(r) && (op == SUMAC_SUM || op == SUMAC_DOT || op == SUMAC_MEAN))
     mpfr_setsign(r, r, n > 0 && minus_zeros, MPFR_RNDN);
-  if (op == SUMAC_MEAN)
-    mpfr_div_ui(r, r, n, MPFR_RNDN);
+  if (op == SUMAC_MEAN) mpfr_div_ui(r, r, n, MPFR_RNDN);
   mpfr_clear(square);
 }
 
@@ -230,8 +219,7 @@ static void check(sumac_op op, sumac_dtype in, sumac_dtype out, const uint64_t *
     int skipped = mpfr_nan_p(x[kept]) || (op == SUMAC_DOT && mpfr_nan_p(y[kept]));
     kept += !(flags & SUMAC_SKIP_NAN && skipped);
   }
-  if ((op == SUMAC_ARGMIN || op == SUMAC_ARGMAX) && kept < n)
-    return; /* MPFR's index counts what was kept */
+  if ((op == SUMAC_ARGMIN || op == SUMAC_ARGMAX) && kept < n) return; /* MPFR's index counts what was kept */
   uint64_t got = 0, want = 0;
   sumac_status status = oracle_result(&stats, op, flags, ddof, out, &got), wanted = SUMAC_OK;
   if (kept == 0 && op >= SUMAC_MIN) {
@@ -241,7 +229,7 @@ static void check(sumac_op op, sumac_dtype in, sumac_dtype out, const uint64_t *
      * the output type, where it is not one, that a second rounding could go wrong. */
     mpfr_t r;
     mpfr_init2(r, EXACT_BITS);
-    exact_result(r, op, x, op == SUMAC_DOT ? y : NULL, kept, ddof);
+    exact_result(r, op, dtype_is_float(in), x, op == SUMAC_DOT ? y : NULL, kept, ddof);
     if (out.code < 2 || out.code == 6)
       wanted = int_bits(r, out, flags, &want);
     else
@@ -278,11 +266,9 @@ static void check_decoding(sumac_dtype dtype, mpfr_t r) {
 int main(int argc, char **argv) {
   int rounds = argc > 1 ? atoi(argv[1]) : 6;
   mpfr_t store[2 * MAX_N + 2];
-  for (int i = 0; i < 2 * MAX_N + 2; i++)
-    mpfr_init2(store[i], 64);
+  for (int i = 0; i < 2 * MAX_N + 2; i++) mpfr_init2(store[i], 64);
   long checks = 0;
-  for (int in = 0; in < DTYPES; in++)
-    check_decoding(dtypes[in], store[0]);
+  for (int in = 0; in < DTYPES; in++) check_decoding(dtypes[in], store[0]);
   for (int round = 0; round < rounds; round++)
     for (int in = 0; in < DTYPES; in++)
       for (int kind = 0; kind < DATA_KINDS; kind++) {
@@ -297,8 +283,7 @@ int main(int argc, char **argv) {
               check((sumac_op)op, dtypes[in], dtypes[out], a, b, n, (long)(data_next(&random) % 3), flags,
                     store, (data_kind)kind, seed);
       }
-  for (int i = 0; i < 2 * MAX_N + 2; i++)
-    mpfr_clear(store[i]);
+  for (int i = 0; i < 2 * MAX_N + 2; i++) mpfr_clear(store[i]);
   printf("%ld checks of the oracle against MPFR, %ld differences\n", checks, failures);
   return failures != 0;
 }

@@ -30,8 +30,7 @@ static void big_add(oracle_big *a, const oracle_big *b) {
 
 static int big_compare(const oracle_big *a, const oracle_big *b) {
   for (int i = ORACLE_WORDS - 1; i >= 0; i--)
-    if (a->word[i] != b->word[i])
-      return a->word[i] < b->word[i] ? -1 : 1;
+    if (a->word[i] != b->word[i]) return a->word[i] < b->word[i] ? -1 : 1;
   return 0;
 }
 
@@ -51,8 +50,7 @@ static oracle_big big_multiply(const oracle_big *a, const oracle_big *b) {
   oracle_big product = {{0}};
   for (int i = 0; i < ORACLE_WORDS; i++)
     for (int j = 0; a->word[i] != 0 && i + j < ORACLE_WORDS; j++)
-      if (b->word[j] != 0)
-        big_add_at(&product, (uint64_t)a->word[i] * b->word[j], 32 * (i + j));
+      if (b->word[j] != 0) big_add_at(&product, (uint64_t)a->word[i] * b->word[j], 32 * (i + j));
   return product;
 }
 
@@ -91,8 +89,7 @@ static const float_format formats[] = {
 /* NULL for the integer types and bool. */
 static const float_format *format_of(sumac_dtype dtype) {
   for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
-    if (formats[i].dtype.code == dtype.code && formats[i].dtype.bits == dtype.bits)
-      return &formats[i];
+    if (formats[i].dtype.code == dtype.code && formats[i].dtype.bits == dtype.bits) return &formats[i];
   return NULL;
 }
 
@@ -125,13 +122,11 @@ oracle_number oracle_decode(sumac_dtype dtype, uint64_t bits) {
 static int compare_magnitudes(oracle_number a, oracle_number b) {
   if (a.class == ORACLE_INF || b.class == ORACLE_INF)
     return (a.class == ORACLE_INF) - (b.class == ORACLE_INF);
-  if (a.m == 0 || b.m == 0)
-    return (a.m != 0) - (b.m != 0);
+  if (a.m == 0 || b.m == 0) return (a.m != 0) - (b.m != 0);
   int shift_a = __builtin_clzll(a.m), shift_b = __builtin_clzll(b.m);
   a.m <<= shift_a, a.e -= shift_a;
   b.m <<= shift_b, b.e -= shift_b;
-  if (a.e != b.e)
-    return a.e < b.e ? -1 : 1;
+  if (a.e != b.e) return a.e < b.e ? -1 : 1;
   return (a.m > b.m) - (a.m < b.m);
 }
 
@@ -139,8 +134,7 @@ static int is_zero(oracle_number x) { return x.class == ORACLE_FINITE && x.m == 
 
 static int compare(oracle_number a, oracle_number b) {
   int below_a = a.negative && !is_zero(a), below_b = b.negative && !is_zero(b);
-  if (below_a != below_b)
-    return below_a ? -1 : 1;
+  if (below_a != below_b) return below_a ? -1 : 1;
   return below_a ? compare_magnitudes(b, a) : compare_magnitudes(a, b);
 }
 
@@ -170,27 +164,21 @@ static void count_term(oracle_stats *stats, int infinite, int negative, u128 m, 
 }
 
 void oracle_add(oracle_stats *stats, sumac_dtype dtype, uint64_t bits, uint64_t times) {
-  if (times == 0)
-    return;
+  if (times == 0) return;
   oracle_number x = oracle_decode(dtype, bits);
   uint64_t at = stats->n;
   stats->n += times;
   if (x.class == ORACLE_NAN) {
-    if (stats->nan == 0)
-      stats->nan_at = at;
+    if (stats->nan == 0) stats->nan_at = at;
     stats->nan += times;
     return;
   }
   int first = stats->n - stats->nan == times;
-  if (first || compare(x, stats->min) < 0)
-    stats->min = x, stats->min_at = at;
-  if (first || compare(x, stats->max) > 0)
-    stats->max = x, stats->max_at = at;
-  if (first || compare_magnitudes(x, stats->largest) > 0)
-    stats->largest = x;
+  if (first || compare(x, stats->min) < 0) stats->min = x, stats->min_at = at;
+  if (first || compare(x, stats->max) > 0) stats->max = x, stats->max_at = at;
+  if (first || compare_magnitudes(x, stats->largest) > 0) stats->largest = x;
   count_term(stats, x.class == ORACLE_INF, x.negative, x.m, x.e, times);
-  if (x.class == ORACLE_FINITE)
-    add_term(&stats->square, (u128)x.m * x.m, 2 * x.e, times);
+  if (x.class == ORACLE_FINITE) add_term(&stats->square, (u128)x.m * x.m, 2 * x.e, times);
 }
 
 void oracle_add_product(oracle_stats *stats, sumac_dtype dtype, uint64_t x_bits, uint64_t y_bits,
@@ -205,7 +193,10 @@ void oracle_add_product(oracle_stats *stats, sumac_dtype dtype, uint64_t x_bits,
   if (infinite && (is_zero(x) || is_zero(y)))
     stats->invalid += times;
   else
-    count_term(stats, infinite, x.negative != y.negative, (u128)x.m * y.m, x.e + y.e, times);
+    /* a product of integers that is 0 has no sign */
+    count_term(stats, infinite,
+               x.negative != y.negative && (format_of(dtype) != NULL || (x.m != 0 && y.m != 0)),
+               (u128)x.m * y.m, x.e + y.e, times);
 }
 
 /* ---- results -------------------------------------------------------------------------------- */
@@ -226,11 +217,9 @@ static sumac_status select_element(const oracle_stats *stats, sumac_op op, int n
     uint64_t at = nan ? stats->nan_at : op == SUMAC_ARGMIN ? stats->min_at : stats->max_at;
     return set_number(value, (oracle_number){ORACLE_FINITE, 0, at, 0});
   }
-  if (nan)
-    return set_class(value, ORACLE_NAN, 0);
+  if (nan) return set_class(value, ORACLE_NAN, 0);
   oracle_number x = op == SUMAC_MIN ? stats->min : stats->max;
-  if (is_zero(x))
-    x.negative = op == SUMAC_MIN ? stats->minus_zero != 0 : stats->plus_zero == 0;
+  if (is_zero(x)) x.negative = op == SUMAC_MIN ? stats->minus_zero != 0 : stats->plus_zero == 0;
   return set_number(value, x);
 }
 
@@ -245,12 +234,10 @@ sumac_status oracle_finish(const oracle_stats *stats, sumac_op op, uint32_t flag
 
   if (op == SUMAC_MIN || op == SUMAC_MAX || op == SUMAC_ARGMIN || op == SUMAC_ARGMAX)
     return n == 0 ? SUMAC_ERR_EMPTY : select_element(stats, op, nan, value);
-  if (nan || stats->invalid != 0)
-    return set_class(value, ORACLE_NAN, 0);
+  if (nan || stats->invalid != 0) return set_class(value, ORACLE_NAN, 0);
 
   if (op == SUMAC_NORM1 || op == SUMAC_NORM2 || op == SUMAC_NORMINF) {
-    if (infinite)
-      return set_class(value, ORACLE_INF, 0);
+    if (infinite) return set_class(value, ORACLE_INF, 0);
     if (op == SUMAC_NORM1) {
       value->numerator = stats->positive;
       big_add(&value->numerator, &stats->negative);
@@ -269,8 +256,7 @@ sumac_status oracle_finish(const oracle_stats *stats, sumac_op op, uint32_t flag
   oracle_big sum = below ? big_subtract(&stats->negative, &stats->positive)
                          : big_subtract(&stats->positive, &stats->negative);
   if (op == SUMAC_VAR || op == SUMAC_STD) {
-    if (infinite || ddof < 0 || (uint64_t)ddof >= n)
-      return set_class(value, ORACLE_NAN, 0);
+    if (infinite || ddof < 0 || (uint64_t)ddof >= n) return set_class(value, ORACLE_NAN, 0);
     oracle_big count = big_from(n), divisor = big_from(n - (uint64_t)ddof);
     oracle_big squares = big_multiply(&count, &stats->square), sum_squared = big_multiply(&sum, &sum);
     squares = big_shift_words(&squares, UNIT / 32);
@@ -282,13 +268,10 @@ sumac_status oracle_finish(const oracle_stats *stats, sumac_op op, uint32_t flag
   }
 
   /* SUM, DOT, MEAN */
-  if (stats->plus_inf != 0 && stats->minus_inf != 0)
-    return set_class(value, ORACLE_NAN, 0);
-  if (infinite)
-    return set_class(value, ORACLE_INF, stats->minus_inf != 0);
+  if (stats->plus_inf != 0 && stats->minus_inf != 0) return set_class(value, ORACLE_NAN, 0);
+  if (infinite) return set_class(value, ORACLE_INF, stats->minus_inf != 0);
   if (op == SUMAC_MEAN) {
-    if (n == 0)
-      return set_class(value, ORACLE_NAN, 0);
+    if (n == 0) return set_class(value, ORACLE_NAN, 0);
     value->denominator = big_from(n);
   }
   value->numerator = sum;
@@ -316,8 +299,7 @@ static int compare_with_mean(const oracle_value *value, oracle_number a, oracle_
 static oracle_number magnitude(sumac_dtype dtype, const float_format *f, uint64_t code, int one_more) {
   if (f == NULL) {
     oracle_number x = {ORACLE_FINITE, 0, code, 0};
-    if (one_more && code == UINT64_MAX)
-      return (oracle_number){ORACLE_FINITE, 0, 1, 64};
+    if (one_more && code == UINT64_MAX) return (oracle_number){ORACLE_FINITE, 0, 1, 64};
     x.m += (uint64_t)one_more;
     return x;
   }
@@ -389,21 +371,18 @@ static unsigned char *address(const sumac_tensor *t, const int64_t *index) {
 uint64_t oracle_load(const sumac_tensor *t, const int64_t *index) {
   const unsigned char *p = address(t, index);
   uint64_t bits = 0;
-  for (int i = 0; i < t->dtype.bits / 8; i++)
-    bits |= (uint64_t)p[i] << (8 * i);
+  for (int i = 0; i < t->dtype.bits / 8; i++) bits |= (uint64_t)p[i] << (8 * i);
   return bits;
 }
 
 void oracle_store(const sumac_tensor *t, const int64_t *index, uint64_t bits) {
   unsigned char *p = address(t, index);
-  for (int i = 0; i < t->dtype.bits / 8; i++)
-    p[i] = (unsigned char)(bits >> (8 * i));
+  for (int i = 0; i < t->dtype.bits / 8; i++) p[i] = (unsigned char)(bits >> (8 * i));
 }
 
 int oracle_next(int32_t ndim, const int64_t *shape, int64_t *index) {
   for (int32_t i = ndim - 1; i >= 0; i--) {
-    if (++index[i] < shape[i])
-      return 1;
+    if (++index[i] < shape[i]) return 1;
     index[i] = 0;
   }
   return 0;
@@ -413,8 +392,7 @@ int oracle_next(int32_t ndim, const int64_t *shape, int64_t *index) {
 static int walk(int32_t ndim, const int64_t *shape, int64_t *index) {
   for (int32_t i = 0; i < ndim; i++) {
     index[i] = 0;
-    if (shape[i] == 0)
-      return 0;
+    if (shape[i] == 0) return 0;
   }
   return 1;
 }
@@ -424,8 +402,7 @@ sumac_status oracle_reduce(sumac_op op, const sumac_tensor *x, const sumac_tenso
   static const sumac_options defaults;
   const sumac_options *o = options != NULL ? options : &defaults;
   int reduced[SUMAC_MAX_DIMS] = {0};
-  for (int32_t i = 0; i < x->ndim; i++)
-    reduced[i] = o->axes == NULL;
+  for (int32_t i = 0; i < x->ndim; i++) reduced[i] = o->axes == NULL;
   for (int32_t i = 0; o->axes != NULL && i < o->naxes; i++)
     reduced[o->axes[i] < 0 ? o->axes[i] + x->ndim : o->axes[i]] = 1;
 
@@ -441,8 +418,7 @@ sumac_status oracle_reduce(sumac_op op, const sumac_tensor *x, const sumac_tenso
   for (int more = walk(x->ndim, outer, i); more; more = oracle_next(x->ndim, outer, i)) {
     oracle_clear(stats);
     for (int next = walk(x->ndim, inner, j); next; next = oracle_next(x->ndim, inner, j)) {
-      for (int32_t d = 0; d < x->ndim; d++)
-        at[d] = i[d] + j[d];
+      for (int32_t d = 0; d < x->ndim; d++) at[d] = i[d] + j[d];
       if (y != NULL)
         oracle_add_product(stats, x->dtype, oracle_load(x, at), oracle_load(y, at), 1);
       else
@@ -450,16 +426,14 @@ sumac_status oracle_reduce(sumac_op op, const sumac_tensor *x, const sumac_tenso
     }
     int32_t rank = 0;
     for (int32_t d = 0; d < x->ndim; d++)
-      if (!reduced[d] || o->flags & SUMAC_KEEPDIMS)
-        to[rank++] = i[d];
+      if (!reduced[d] || o->flags & SUMAC_KEEPDIMS) to[rank++] = i[d];
     uint64_t bits = 0;
     sumac_status one = oracle_result(stats, op, o->flags, o->ddof, out->dtype, &bits);
     if (one == SUMAC_ERR_EMPTY) {
       status = one;
       break;
     }
-    if (one != SUMAC_OK)
-      status = one;
+    if (one != SUMAC_OK) status = one;
     oracle_store(out, to, bits);
   }
   free(stats);
