@@ -311,7 +311,7 @@ SUMAC_API sumac_status sumac_state_words(sumac_state *state, int64_t **words, si
 /* Bytes: a 16-byte header (magic, format version, kind, dtype, word count), the words, little endian;
  * see docs/state-format.md. sumac_state_size is the number of bytes; sumac_state_write fails unless
  * size is exactly that. sumac_state_read creates a state from bytes and refuses (SUMAC_ERR_FORMAT)
- * whatever sumac_state_write could not have written. */
+ * all that are not canonical or contradict themselves: what it takes, sumac_state_write gives back. */
 SUMAC_API size_t sumac_state_size(const sumac_state *state);
 SUMAC_API sumac_status sumac_state_write(sumac_state *state, void *bytes, size_t size);
 SUMAC_API sumac_status sumac_state_read(sumac_context *context, const void *bytes, size_t size,

@@ -51,13 +51,14 @@ sumac_status sumac_view_of(const sumac_tensor *tensor, const char *name, struct 
 /* ---- the plan of a reduction */
 
 /* `outer` dimensions, one result each, and `inner` ones, reduced; both row-major, strides in bytes. Inner
- * dimensions of length 1 are gone; neighbours that lie as one are one; where the order is free, strides are
- * positive and ascending, and dimensions of stride 0 have gone into `repeat`. */
+ * dimensions of length 1 are gone, and those of stride 0, whose product is `repeat`; neighbours that lie as one
+ * are one; where the order is free, strides are positive and ascending. */
 struct sumac_dims {
   int ndim;
   int64_t n;
   int64_t shape[SUMAC_MAX_DIMS];
   int64_t stride[2][SUMAC_MAX_DIMS]; /* of x and y */
+  int64_t weight[SUMAC_MAX_DIMS];    /* of the dimension's index in the index that ARGMIN and ARGMAX give */
 };
 
 struct sumac_plan {

@@ -13,6 +13,9 @@
 #include "cpu/cpu.h"
 
 enum { COUNTERS = 5, CHECKS = 2, HEADER_BYTES = 16, FORMAT_VERSION = 1 };
+/* 2^62 of the largest elements reach less than 2^40 in the top limb of every format. */
+#define MOST_TOP_LIMB ((int64_t)1 << 40)
+static const char *const kind_names[] = {"sum", "abs", "square", "dot", "moments"};
 static const char magic[4] = {'s', 'u', 'm', 'x'};
 
 struct sumac_state {
@@ -33,12 +36,31 @@ static enum sumac_type range_type(enum sumac_type type) {
   return sumac_types[type].cls == SUMAC_C_FLOAT ? type : SUMAC_T_I64;
 }
 
-/* 31 bits of FNV-1a over kind and type: k * hash stays within 62 bits. */
+/* 31 bits of FNV-1a over kind and dtype: k * hash stays within 62 bits. */
 static int64_t kind_hash(const struct sumac_state *s) {
   uint32_t h = 2166136261u;
   h = (h ^ (uint32_t)s->kind) * 16777619u;
-  h = (h ^ (uint32_t)s->type) * 16777619u;
+  h = (h ^ sumac_types[s->type].dtype.code) * 16777619u;
+  h = (h ^ sumac_types[s->type].dtype.bits) * 16777619u;
   return (int64_t)(h & 0x7fffffff) | 1;
+}
+
+/* Could these limbs, in canonical form, and counters have come about? */
+static bool is_consistent(struct sumac_state *s) {
+  const int64_t *c = counters(s), most = (int64_t)1 << 62;
+  bool zero = true, is_int = sumac_types[s->type].cls != SUMAC_C_FLOAT;
+  int top = s->format.limbs - 1, square_top = limb_count(s) - 1;
+  for (int i = 0; i < limb_count(s); i++) zero &= s->word[i] == 0;
+  if (c[0] < 0 || c[0] > most || c[1] < 0 || c[2] < 0 || c[3] < 0 || c[1] > c[0] || c[2] > c[0] - c[1] ||
+      c[3] > c[0] - c[1])
+    return false;
+  if (c[0] == c[1] ? !zero || c[4] : (!zero || c[2] || c[3]) && !c[4]) return false;
+  if (is_int && (c[1] || c[2] || c[3] || c[4] != (c[0] > 0))) return false;
+  if (s->word[top] > MOST_TOP_LIMB || s->word[top] < -MOST_TOP_LIMB) return false;
+  bool never_negative = s->kind == SUMAC_KIND_ABS || s->kind == SUMAC_KIND_SQUARE;
+  if (never_negative && (s->word[top] < 0 || c[3] || c[4] != (c[0] > c[1]))) return false;
+  if (s->square.limbs && (s->word[square_top] < 0 || s->word[square_top] > MOST_TOP_LIMB)) return false;
+  return true;
 }
 
 static sumac_status broken(const char *why) { return sumac_fail(SUMAC_ERR_FORMAT, "the state's words are not valid: %s", why); }
@@ -49,12 +71,12 @@ static sumac_status settle(struct sumac_state *s) {
   if (ranks < 1 || ranks > (int64_t)1 << 31) return broken("the first check word is out of range");
   if (__builtin_mul_overflow(ranks, kind_hash(s), &expected) || check[1] != expected)
     return broken("states of different kinds were added up");
-  for (int i = 0; i < 4; i++)
-    if (c[i] < 0 || c[i] > (int64_t)1 << 62) return broken("a counter is out of range");
-  if (c[1] > c[0] || c[4] < 0) return broken("a counter is out of range");
+  for (int i = 0; i < limb_count(s); i++)
+    if (s->word[i] > INT64_MAX / 2 || s->word[i] < INT64_MIN / 2) return broken("a limb is out of range");
   sumac_carry(s->word, s->format.limbs);
   if (s->square.limbs) sumac_carry(s->word + s->format.limbs, s->square.limbs);
   c[4] = c[4] != 0;
+  if (!is_consistent(s)) return broken("sums and counters contradict each other");
   check[0] = 1;
   check[1] = kind_hash(s);
   return SUMAC_OK;
@@ -172,8 +194,9 @@ sumac_status sumac_state_merge(sumac_state *into, sumac_state *from) {
   sumac_status status;
   if (!into || !from) return null_state("sumac_state_merge");
   if (into->kind != from->kind || into->type != from->type)
-    return sumac_fail(SUMAC_ERR_ARGUMENT, "sumac_state_merge: the states differ in kind or range (%s and %s)",
-                      sumac_types[into->type].name, sumac_types[from->type].name);
+    return sumac_fail(SUMAC_ERR_ARGUMENT, "sumac_state_merge: a state of %s of %s cannot take one of %s of %s; both must be alike",
+                      kind_names[into->kind], sumac_types[into->type].name, kind_names[from->kind],
+                      sumac_types[from->type].name);
   if ((status = settle(into)) || (status = settle(from))) return status;
   if (counters(into)[0] > ((int64_t)1 << 62) - counters(from)[0])
     return sumac_fail(SUMAC_ERR_ARGUMENT, "sumac_state_merge: the state would hold more than 2^62 elements");
@@ -277,18 +300,17 @@ sumac_status sumac_state_write(sumac_state *state, void *bytes, size_t size) {
   return SUMAC_OK;
 }
 
-/* Could these counters and limbs have come about? Only canonical words are taken. */
+/* Only canonical words are taken: what settle() would not change. */
 static sumac_status check_canonical(struct sumac_state *s, const char *call) {
-  int64_t *c = counters(s), *check = checks(s);
+  const int64_t *c = counters(s), *check = checks(s);
   for (int i = 0; i < limb_count(s); i++) {
     bool top = i == s->format.limbs - 1 || i == limb_count(s) - 1;
     if (!top && (s->word[i] < 0 || s->word[i] > 0xffffffff))
       return sumac_fail(SUMAC_ERR_FORMAT, "%s: limb %d is not canonical", call, i);
   }
   if (check[0] != 1 || check[1] != kind_hash(s)) return sumac_fail(SUMAC_ERR_FORMAT, "%s: the check words are wrong", call);
-  if (c[0] < 0 || c[0] > (int64_t)1 << 62 || c[1] < 0 || c[1] > c[0] || c[2] < 0 || c[2] > c[0] || c[3] < 0 || c[3] > c[0] ||
-      c[4] < 0 || c[4] > 1)
-    return sumac_fail(SUMAC_ERR_FORMAT, "%s: a counter is out of range", call);
+  if (c[4] < 0 || c[4] > 1 || !is_consistent(s))
+    return sumac_fail(SUMAC_ERR_FORMAT, "%s: sums and counters contradict each other", call);
   return SUMAC_OK;
 }
 

@@ -65,66 +65,69 @@ sumac_status sumac_view_of(const sumac_tensor *tensor, const char *name, struct 
   return SUMAC_OK;
 }
 
-static int64_t magnitude(int64_t v) { return v < 0 ? -v : v; }
-
-static void add_dim(struct sumac_dims *d, int64_t length, int64_t sx, int64_t sy) {
-  d->shape[d->ndim] = length;
-  d->stride[0][d->ndim] = sx;
-  d->stride[1][d->ndim] = sy;
-  d->ndim++;
+static void set_dim(struct sumac_dims *d, int i, int64_t length, int64_t sx, int64_t sy, int64_t weight) {
+  d->shape[i] = length;
+  d->stride[0][i] = sx;
+  d->stride[1][i] = sy;
+  d->weight[i] = weight;
 }
 
-/* Row-major order over the dims may be left: ascending positive strides read memory in its own order. */
-static void free_order(struct sumac_plan *plan) {
+static void copy_dim(struct sumac_dims *d, int to, const struct sumac_dims *from, int i) {
+  set_dim(d, to, from->shape[i], from->stride[0][i], from->stride[1][i], from->weight[i]);
+}
+
+/* An element that is repeated counts as often; of its indices the first one wins. */
+static void drop_repeats(struct sumac_plan *plan) {
+  struct sumac_dims *d = &plan->inner;
+  int kept = 0;
+  for (int i = 0; i < d->ndim; i++) {
+    if (d->stride[0][i] == 0 && d->stride[1][i] == 0) {
+      plan->repeat *= d->shape[i];
+      d->n /= d->shape[i];
+    } else {
+      copy_dim(d, kept++, d, i);
+    }
+  }
+  d->ndim = kept;
+}
+
+/* Row-major order over the dims may be left: descending positive strides read memory in its own order. */
+static void sort_strides(struct sumac_plan *plan) {
   struct sumac_dims *d = &plan->inner, from = *d;
-  d->ndim = 0;
   for (int i = 0; i < from.ndim; i++) {
     int64_t length = from.shape[i], sx = from.stride[0][i], sy = from.stride[1][i];
-    if (sx == 0 && sy == 0) {
-      plan->repeat *= length;
-      d->n /= length;
-      continue;
-    }
     if (sx < 0 || (sx == 0 && sy < 0)) {
       plan->data[0] += (length - 1) * sx;
       plan->data[1] += (length - 1) * sy;
       sx = -sx;
       sy = -sy;
     }
-    int at = d->ndim;
-    add_dim(d, length, sx, sy);
-    for (; at > 0 && magnitude(d->stride[0][at - 1]) < sx; at--) { /* insertion, longest stride first */
-      d->shape[at] = d->shape[at - 1];
-      d->stride[0][at] = d->stride[0][at - 1];
-      d->stride[1][at] = d->stride[1][at - 1];
-    }
-    d->shape[at] = length;
-    d->stride[0][at] = sx;
-    d->stride[1][at] = sy;
+    int at = i;
+    for (; at > 0 && d->stride[0][at - 1] < sx; at--) copy_dim(d, at, d, at - 1);
+    set_dim(d, at, length, sx, sy, from.weight[i]);
   }
 }
 
 /* Joins neighbours that lie as one. */
 static void join(struct sumac_dims *d) {
-  struct sumac_dims from = *d;
-  d->ndim = 0;
-  for (int i = 0; i < from.ndim; i++) {
-    int64_t length = from.shape[i], sx = from.stride[0][i], sy = from.stride[1][i];
-    int last = d->ndim - 1;
-    int64_t rx, ry;
-    if (last >= 0 && !__builtin_mul_overflow(sx, length, &rx) && !__builtin_mul_overflow(sy, length, &ry) &&
-        d->stride[0][last] == rx && d->stride[1][last] == ry) {
-      d->shape[last] *= length;
-      d->stride[0][last] = sx;
-      d->stride[1][last] = sy;
+  int kept = 0;
+  for (int i = 0; i < d->ndim; i++) {
+    int64_t length = d->shape[i], rx, ry, rw;
+    if (kept > 0 && !__builtin_mul_overflow(d->stride[0][i], length, &rx) &&
+        !__builtin_mul_overflow(d->stride[1][i], length, &ry) &&
+        !__builtin_mul_overflow(d->weight[i], length, &rw) && d->stride[0][kept - 1] == rx &&
+        d->stride[1][kept - 1] == ry && d->weight[kept - 1] == rw) {
+      set_dim(d, kept - 1, length * d->shape[kept - 1], d->stride[0][i], d->stride[1][i], d->weight[i]);
     } else {
-      add_dim(d, length, sx, sy);
+      copy_dim(d, kept++, d, i);
     }
   }
+  d->ndim = kept;
 }
 
 void sumac_plan_dims(struct sumac_plan *plan, const struct sumac_view *x, const struct sumac_view *y,
                      const bool *reduced) {
+  bool arg = plan->map == SUMAC_M_ARGMIN || plan->map == SUMAC_M_ARGMAX;
   plan->data[0] = x->data;
   plan->data[1] = y ? y->data : x->data;
   plan->repeat = 1;
@@ -132,11 +135,21 @@ void sumac_plan_dims(struct sumac_plan *plan, const struct sumac_view *x, const 
   plan->outer.n = plan->inner.n = 1;
   for (int i = 0; i < x->ndim; i++) {
     struct sumac_dims *d = reduced[i] ? &plan->inner : &plan->outer;
-    d->n *= x->shape[i];
+    d->n = x->shape[i] && d->n > MOST_ELEMENTS / x->shape[i] ? MOST_ELEMENTS : d->n * x->shape[i]; /* if empty */
     if (x->shape[i] == 1 && reduced[i]) continue;
-    add_dim(d, x->shape[i], x->stride[i], y ? y->stride[i] : x->stride[i]);
+    set_dim(d, d->ndim++, x->shape[i], x->stride[i], y ? y->stride[i] : x->stride[i], 0);
   }
-  bool free = plan->acc == SUMAC_ACC_EXACT && plan->map != SUMAC_M_ARGMIN && plan->map != SUMAC_M_ARGMAX;
-  if (free && plan->inner.n > 0) free_order(plan);
-  if (plan->inner.n > 0) join(&plan->inner);
+  struct sumac_dims *inner = &plan->inner;
+  if (inner->n == 0) {
+    inner->ndim = 0; /* nothing to walk */
+    return;
+  }
+  int64_t weight = 1;
+  for (int i = inner->ndim - 1; i >= 0; i--) {
+    inner->weight[i] = arg ? weight : 0;
+    weight *= inner->shape[i];
+  }
+  drop_repeats(plan);
+  if (plan->acc == SUMAC_ACC_EXACT && !arg) sort_strides(plan);
+  join(inner);
 }

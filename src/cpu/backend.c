@@ -13,7 +13,8 @@
 
 enum {
   BLOCK = 4096,        /* elements gathered at a time; a plain sum's leaves */
-  SUPERBLOCK = 1 << 18 /* elements of one task of a plain sum */
+  SUPERBLOCK = 1 << 18, /* elements of one task of a plain sum */
+  SEARCH_BYTES = 1 << 15 /* in which an index is looked for */
 };
 #define PARALLEL_BYTES ((int64_t)1 << 18) /* less than this a thread does not pay; measured: docs/perf-log.md */
 #define CHUNK_BYTES ((int64_t)1 << 20)
@@ -27,7 +28,6 @@ struct walk {
   const char *base[2]; /* of this result's elements */
   run_fn *run;
   void *arg;
-  int64_t longest; /* run */
 };
 
 static bool is_dense(const struct sumac_plan *plan) {
@@ -57,17 +57,16 @@ static void gather(char *to, const char *from, int64_t stride, int64_t n, size_t
 /* Elements begin ... begin + count - 1 of the inner dimensions: rows of the last dimension, as they lie
  * if they are dense and long, otherwise gathered into blocks. Blocks start at multiples of BLOCK. */
 static void walk(const struct walk *w, int64_t begin, int64_t count) {
+  if (count <= 0) return;
   const struct sumac_dims *d = &w->plan->inner;
   const size_t size = sumac_types[w->plan->type].size;
   const bool dot = w->plan->map == SUMAC_M_DOT;
   const int last = d->ndim - 1;
   const int64_t row = last < 0 ? 1 : d->shape[last];
   if (is_dense(w->plan) && (d->ndim < 2 || row % BLOCK == 0)) {
-    const int64_t most = w->longest / BLOCK * BLOCK;
     while (count > 0) {
       int64_t index = begin / row, in_row = begin % row, n = row - in_row;
       n = n < count ? n : count;
-      n = n < most ? n : most;
       const char *p[2] = {w->base[0] + in_row * (int64_t)size, w->base[1] + in_row * (int64_t)size};
       for (int i = last - 1; i >= 0; i--) {
         p[0] += index % d->shape[i] * d->stride[0][i];
@@ -215,18 +214,21 @@ static int workers_for(const sumac_context *context, const struct sumac_plan *pl
   return workers;
 }
 
-static sumac_status exact_reduce(sumac_context *context, const struct sumac_plan *plan, const char *const base[2],
-                                 bool parallel, struct exact_run *total) {
-  struct walk w = {plan, {base[0], base[1]}, exact_add, total, INT64_MAX};
+/* What one result needs beside the stack, for the threads that share it. */
+static size_t exact_scratch(int workers) {
+  return workers > 1 ? (size_t)(workers - 1) * sizeof(struct exact_run) + (size_t)workers * sizeof(struct exact_run *) : 0;
+}
+
+static void exact_reduce(sumac_context *context, const struct sumac_plan *plan, const char *const base[2],
+                         bool parallel, void *scratch, struct exact_run *total) {
+  struct walk w = {plan, {base[0], base[1]}, exact_add, total};
   int64_t chunk, n = plan->inner.n;
   int workers = parallel ? workers_for(context, plan, n, &chunk) : 1;
   if (workers == 1) {
     walk(&w, 0, n);
     exact_settle(total);
   } else {
-    size_t size = (size_t)(workers - 1) * sizeof *total + (size_t)workers * sizeof(struct exact_run *);
-    struct exact_run *more = sumac_alloc(context, size);
-    if (!more) return sumac_fail(SUMAC_ERR_MEMORY, "out of memory for %d threads", workers);
+    struct exact_run *more = scratch;
     struct split s = {&w, (struct exact_run **)(more + workers - 1), n, chunk};
     for (int i = 0; i < workers; i++) {
       s.run[i] = i ? more + i - 1 : total;
@@ -238,10 +240,8 @@ static sumac_status exact_reduce(sumac_context *context, const struct sumac_plan
       exact_settle(s.run[i]);
       exact_merge(total, s.run[i]);
     }
-    sumac_free(context, more, size);
   }
   if (plan->repeat > 1) exact_multiply(total, plan->repeat);
-  return SUMAC_OK;
 }
 
 static bool exceeds_i64(const struct sumac_exact *number) {
@@ -251,27 +251,31 @@ static bool exceeds_i64(const struct sumac_exact *number) {
   return range;
 }
 
-static sumac_status exact_result(sumac_context *context, const struct sumac_plan *plan, const char *const base[2],
-                                 bool parallel, uint64_t *bits, bool *range) {
+static void exact_result(sumac_context *context, const struct sumac_plan *plan, const char *const base[2],
+                         bool parallel, void *scratch, uint64_t *bits, bool *range) {
   const struct sumac_type_info *t = &sumac_types[plan->type];
   bool product = plan->map == SUMAC_M_SQUARE || plan->map == SUMAC_M_DOT;
   struct exact_run total;
   exact_init(&total, context, plan, product ? t->product : t->sum, t->product);
-  sumac_status status = exact_reduce(context, plan, base, parallel, &total);
-  if (status) return status;
-  *range |= plan->acc == SUMAC_ACC_I64 && (exceeds_i64(&total.sum.number) || (plan->map == SUMAC_M_MOMENTS && exceeds_i64(&total.square.number)));
+  exact_reduce(context, plan, base, parallel, scratch, &total);
+  if (plan->acc == SUMAC_ACC_I64)
+    *range |= exceeds_i64(&total.sum.number) || (plan->map == SUMAC_M_MOMENTS && exceeds_i64(&total.square.number));
   *bits = sumac_finish_sums(&plan->finish, &total.sum.counts, total.sum.number.limb, total.sum.number.format,
                             total.square.number.limb, t->product, range);
-  return SUMAC_OK;
 }
 
 sumac_status sumac_cpu_accumulate(sumac_context *context, const struct sumac_plan *plan, struct sumac_state_sums *into) {
   struct exact_run total;
+  int64_t chunk;
+  int workers = workers_for(context, plan, plan->inner.n, &chunk);
+  size_t size = exact_scratch(workers);
+  void *scratch = size ? sumac_alloc(context, size) : NULL;
+  if (size && !scratch) return sumac_fail(SUMAC_ERR_MEMORY, "out of memory for %d threads", workers);
   exact_init(&total, context, plan, into->sum, into->square);
   struct sumac_fp fp = sumac_fp_enter();
-  sumac_status status = exact_reduce(context, plan, plan->data, true, &total);
+  exact_reduce(context, plan, plan->data, true, scratch, &total);
   sumac_fp_leave(fp);
-  if (status) return status;
+  sumac_free(context, scratch, size);
   for (int i = 0; i < into->sum.limbs; i++) into->sum_limb[i] += total.sum.number.limb[i];
   sumac_carry(into->sum_limb, into->sum.limbs);
   if (plan->map == SUMAC_M_MOMENTS) {
@@ -385,18 +389,27 @@ static void plain_part(void *arg, int part, int worker) {
   (void)worker;
 }
 
-static sumac_status plain_result(sumac_context *context, const struct sumac_plan *plan, const char *const base[2],
-                                 bool parallel, uint64_t *bits, bool *range) {
-  struct walk w = {plan, {base[0], base[1]}, plain_add, NULL, INT64_MAX};
-  int64_t chunk, parts = (plan->inner.n + SUPERBLOCK - 1) / SUPERBLOCK;
+static int64_t plain_parts(const struct sumac_plan *plan) { return (plan->inner.n + SUPERBLOCK - 1) / SUPERBLOCK; }
+
+static size_t plain_scratch(const struct sumac_plan *plan) {
+  return plain_parts(plan) > 1 ? (size_t)plain_parts(plan) * sizeof(struct plain) : 0;
+}
+
+static void plain_result(sumac_context *context, const struct sumac_plan *plan, const char *const base[2],
+                         bool parallel, void *scratch, uint64_t *bits, bool *range) {
+  struct walk w = {plan, {base[0], base[1]}, plain_add, NULL};
+  int64_t chunk, parts = plain_parts(plan);
   int workers = parallel ? workers_for(context, plan, plan->inner.n, &chunk) : 1;
-  struct plain one = {plan->inner.n ? -0.0 : 0.0, 0, 0}, *result = &one;
-  if (parts > INT32_MAX || (parts > 1 && !(result = sumac_alloc(context, (size_t)parts * sizeof *result))))
-    return sumac_fail(SUMAC_ERR_MEMORY, "out of memory for the partial sums of %lld elements", (long long)plan->inner.n);
-  struct plain_split s = {context, &w, result};
+  struct plain one = {0, 0, 0};
+  struct plain_split s = {context, &w, parts > 1 ? scratch : &one};
   sumac_pool_run(context, workers, (int)parts, plain_part, &s);
-  struct plain p = plain_tree(plan, result, parts);
-  if (parts > 1) sumac_free(context, result, (size_t)parts * sizeof *result);
+  struct plain p = plain_tree(plan, s.result, parts);
+  if (plan->repeat > 1) {
+    double factor = (double)plan->repeat;
+    if (plan->map != SUMAC_M_MOMENTS) p.sum = to_acc(plan, p.sum * factor);
+    p.m2 = to_acc(plan, p.m2 * factor);
+    p.n *= plan->repeat;
+  }
 
   double v = p.sum;
   const struct sumac_finish *f = &plan->finish;
@@ -408,14 +421,13 @@ static sumac_status plain_result(sumac_context *context, const struct sumac_plan
     v = p.n > f->ddof ? p.m2 / (double)(p.n - f->ddof) : NAN;
     if (f->kind == SUMAC_F_DEVIATION) v = sqrt(v);
     break;
-  default: v = p.n || plan->inner.n == 0 ? p.sum : 0.0; break;
+  default: v = p.n ? p.sum : 0.0; break;
   }
   uint64_t raw;
   memcpy(&raw, &v, sizeof raw);
   struct sumac_element e = sumac_decode(&sumac_types[SUMAC_T_F64], raw);
   *bits = e.nan || e.inf ? sumac_special(f, e.nan, e.negative, range)
                          : sumac_round(sumac_real_of_element(e), f->out, f->saturate, range);
-  return SUMAC_OK;
 }
 
 /* ---- selections */
@@ -442,7 +454,7 @@ static bool is_minimum(const struct sumac_plan *plan) { return plan->map == SUMA
 static void select_add(void *arg, const void *x, const void *y, size_t n) {
   struct select_run *r = arg;
   const size_t size = sumac_types[r->plan->type].size;
-  const size_t most = is_arg(r->plan) ? BLOCK : n; /* an index is looked for in one block only */
+  const size_t most = is_arg(r->plan) ? SEARCH_BYTES / size : n;
   (void)y;
   while (n && r->best.nan_at < 0) {
     size_t count = n < most ? n : most;
@@ -498,12 +510,23 @@ static void search_add(void *arg, const void *x, const void *y, size_t n) {
   s->at += (int64_t)n;
 }
 
+/* The index over all reduced axes of the element that is walked to as number `index`. */
+static int64_t logical_index(const struct sumac_dims *d, int64_t index) {
+  int64_t logical = 0;
+  for (int i = d->ndim - 1; i >= 0; i--) {
+    logical += index % d->shape[i] * d->weight[i];
+    index /= d->shape[i];
+  }
+  return logical;
+}
+
+/* The only failure: there is no element. */
 static sumac_status select_result(sumac_context *context, const struct sumac_plan *plan, const char *const base[2],
                                   bool parallel, uint64_t *bits, bool *range) {
   enum { MOST_PARTS = 1024 };
   const struct sumac_type_info *t = &sumac_types[plan->type];
   const struct sumac_finish *f = &plan->finish;
-  struct walk w = {plan, {base[0], base[1]}, select_add, NULL, INT64_MAX};
+  struct walk w = {plan, {base[0], base[1]}, select_add, NULL};
   int64_t chunk, n = plan->inner.n;
   int workers = parallel ? workers_for(context, plan, n, &chunk) : 1;
   struct best part[MOST_PARTS];
@@ -513,31 +536,27 @@ static sumac_status select_result(sumac_context *context, const struct sumac_pla
   struct select_split s = {context, &w, part, chunk};
   sumac_pool_run(context, workers, parts, select_part, &s);
   struct best best = {INT64_MIN, 0, -1};
-  bool found = false;
   for (int i = 0; i < parts && best.nan_at < 0; i++) {
     best.nan_at = part[i].nan_at;
     if (part[i].key > best.key) best = part[i];
   }
   /* the least key is a number's only where there are no NaN keys beside it */
-  found = best.key > INT64_MIN || (n > 0 && t->cls != SUMAC_C_FLOAT);
+  bool found = best.key > INT64_MIN || (n > 0 && t->cls != SUMAC_C_FLOAT);
   bool nan = best.nan_at >= 0;
   if (!found && !nan) {
     if (plan->map == SUMAC_M_MAXABS) {
       *bits = 0;
       return SUMAC_OK;
     }
-    return sumac_fail(SUMAC_ERR_EMPTY, n ? "%s: every element is NaN and NaNs are skipped: there is no %s"
-                                         : "%s: the reduction has no elements: there is no %s",
-                      is_minimum(plan) ? (is_arg(plan) ? "argmin" : "min") : is_arg(plan) ? "argmax" : "max",
-                      is_minimum(plan) ? "minimum" : "maximum");
+    return SUMAC_ERR_EMPTY;
   }
   if (is_arg(plan)) {
     struct search search = {plan, best.key, -1, nan ? best.nan_at : best.at, nan};
-    int64_t left = n - search.at;
+    int64_t left = n - search.at, most = SEARCH_BYTES / t->size;
     w.run = search_add;
     w.arg = &search;
-    walk(&w, search.at, left < BLOCK ? left : BLOCK);
-    struct sumac_real r = {(sumac_u128)search.index, 0, false, false};
+    walk(&w, search.at, left < most ? left : most);
+    struct sumac_real r = {(sumac_u128)logical_index(&plan->inner, search.index), 0, false, false};
     *bits = sumac_round(r, f->out, f->saturate, range);
     return SUMAC_OK;
   }
@@ -553,12 +572,15 @@ static sumac_status select_result(sumac_context *context, const struct sumac_pla
 
 /* ---- all results of a plan */
 
+/* The only failure: a selection from nothing. */
 static sumac_status one_result(sumac_context *context, const struct sumac_plan *plan, const char *const base[2],
-                               bool parallel, uint64_t *bits, bool *range) {
+                               bool parallel, void *scratch, uint64_t *bits, bool *range) {
   if (plan->map >= SUMAC_M_MIN) return select_result(context, plan, base, parallel, bits, range);
   if (plan->acc == SUMAC_ACC_F64 || plan->acc == SUMAC_ACC_F32)
-    return plain_result(context, plan, base, parallel, bits, range);
-  return exact_result(context, plan, base, parallel, bits, range);
+    plain_result(context, plan, base, parallel, scratch, bits, range);
+  else
+    exact_result(context, plan, base, parallel, scratch, bits, range);
+  return SUMAC_OK;
 }
 
 struct outer_job {
@@ -566,6 +588,8 @@ struct outer_job {
   const struct sumac_plan *plan;
   bool parallel;    /* within one result */
   uint64_t *staged; /* results that must not be written before all are known to exist; or NULL */
+  char *scratch;    /* of worker 0, then of worker 1 ... */
+  size_t scratch_size;
   int64_t chunk;
   atomic_bool range;
   _Atomic sumac_status status;
@@ -577,7 +601,7 @@ static void outer_part(void *arg, int part, int worker) {
   const struct sumac_dims *d = &plan->outer;
   int64_t begin = part * job->chunk, end = begin + job->chunk < d->n ? begin + job->chunk : d->n;
   bool range = false;
-  (void)worker;
+  void *scratch = job->scratch + (size_t)worker * job->scratch_size;
   for (int64_t k = begin; k < end && atomic_load_explicit(&job->status, memory_order_relaxed) == SUMAC_OK; k++) {
     const char *base[2] = {plan->data[0], plan->data[1]};
     char *out = plan->out;
@@ -590,7 +614,7 @@ static void outer_part(void *arg, int part, int worker) {
       out += index * plan->out_stride[i];
     }
     uint64_t bits = 0;
-    sumac_status status = one_result(job->context, plan, base, job->parallel, &bits, &range);
+    sumac_status status = one_result(job->context, plan, base, job->parallel, scratch, &bits, &range);
     if (status)
       atomic_store(&job->status, status);
     else if (job->staged)
@@ -601,23 +625,37 @@ static void outer_part(void *arg, int part, int worker) {
   if (range) atomic_store(&job->range, true);
 }
 
+static int64_t saturating_multiply(int64_t a, int64_t b) {
+  int64_t r;
+  return __builtin_mul_overflow(a, b, &r) ? INT64_MAX / 2 : r;
+}
+
 sumac_status sumac_cpu_reduce(sumac_context *context, const struct sumac_plan *plan) {
   const struct sumac_dims *d = &plan->outer;
-  struct outer_job job = {.context = context, .plan = plan, .chunk = 1};
+  const bool select = plan->map >= SUMAC_M_MIN, plain = plan->acc == SUMAC_ACC_F64 || plan->acc == SUMAC_ACC_F32;
+  struct outer_job job = {.context = context, .plan = plan, .chunk = d->n};
   if (!d->n) return SUMAC_OK;
-  int64_t bytes = plan->inner.n * sumac_types[plan->type].size;
+  int64_t bytes = saturating_multiply(plan->inner.n, sumac_types[plan->type].size), chunk;
   /* Many results: a thread does whole ones. Few: all threads share each. */
   job.parallel = d->n < 4 * context->threads && bytes >= 2 * PARALLEL_BYTES;
-  int workers = job.parallel || d->n == 1 ? 1 : context->threads;
-  if (workers > 1 && (bytes + 256) * d->n < 2 * PARALLEL_BYTES) workers = 1;
+  int workers = job.parallel || saturating_multiply(bytes + 256, d->n) < 2 * PARALLEL_BYTES ? 1 : context->threads;
   if (workers > 1) job.chunk = (d->n + 16 * workers - 1) / (16 * workers);
-  if (workers == 1) job.chunk = d->n;
-  size_t staged = plan->map >= SUMAC_M_MIN && plan->skip_nan && d->n > 1 ? (size_t)d->n * sizeof(uint64_t) : 0;
-  if (staged && !(job.staged = sumac_alloc(context, staged)))
-    return sumac_fail(SUMAC_ERR_MEMORY, "out of memory for %lld results", (long long)d->n);
+  int64_t parts = (d->n + job.chunk - 1) / job.chunk;
+
+  /* All memory first: after this nothing but an empty selection can fail, and results wait for that. */
+  if (!select) job.scratch_size = plain ? plain_scratch(plan) : exact_scratch(job.parallel ? workers_for(context, plan, plan->inner.n, &chunk) : 1);
+  job.scratch_size = (job.scratch_size + 63) & ~(size_t)63;
+  size_t staged = select && plan->skip_nan && d->n > 1 ? (size_t)d->n * sizeof(uint64_t) : 0;
+  size_t size = staged + (size_t)workers * job.scratch_size;
+  char *memory = size ? sumac_alloc(context, size) : NULL;
+  if ((size && !memory) || plain_parts(plan) > INT32_MAX)
+    return sumac_fail(SUMAC_ERR_MEMORY, "out of memory: a reduction of %lld elements to %lld results needs %zu bytes",
+                      (long long)plan->inner.n, (long long)d->n, size);
+  job.scratch = memory;
+  job.staged = staged ? (uint64_t *)(void *)(memory + (size_t)workers * job.scratch_size) : NULL;
 
   struct sumac_fp fp = sumac_fp_enter();
-  sumac_pool_run(context, workers, (int)((d->n + job.chunk - 1) / job.chunk), outer_part, &job);
+  sumac_pool_run(context, workers, (int)parts, outer_part, &job);
   sumac_fp_leave(fp);
 
   sumac_status status = atomic_load(&job.status);
@@ -629,8 +667,15 @@ sumac_status sumac_cpu_reduce(sumac_context *context, const struct sumac_plan *p
       memcpy(out, &job.staged[k], plan->finish.out->size);
     }
   }
-  sumac_free(context, job.staged, staged);
-  if (status) return status;
+  sumac_free(context, memory, size);
+  if (status)
+    return sumac_fail(status, "%s: %s, so there is no extreme one",
+                      plan->map == SUMAC_M_MIN      ? "min"
+                      : plan->map == SUMAC_M_MAX    ? "max"
+                      : plan->map == SUMAC_M_ARGMIN ? "argmin"
+                                                    : "argmax",
+                      plan->inner.n ? "every element of a reduction is NaN and NaNs are skipped"
+                                    : "the reduction has no elements");
   if (atomic_load(&job.range))
     return sumac_fail(SUMAC_ERR_RANGE, "a result does not fit %s%s; it was written saturated", plan->finish.out->name,
                       plan->acc == SUMAC_ACC_I64 ? " or its i64 accumulator" : "");

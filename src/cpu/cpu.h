@@ -10,9 +10,8 @@
 
 #include "exact/exact.h"
 
-/* One exact sum in progress: a number, and windows above it (fold.tmpl.h tells how). Window k holds
- * integers in units of 2^(window_exponent(k) - 52 + weight); what tiles left there waits in lanes[k], in two
- * halves, each lane-tile 2^62 up. */
+/* One exact sum in progress: a number, and windows above it (fold.tmpl.h tells how). What tiles left in window
+ * k waits in lanes[k]: integers in units of 2^unit[k], in two halves, each lane-tile 2^62 up. */
 enum { SUMAC_MAX_WINDOWS = 9, SUMAC_MAX_LANES = 8, SUMAC_BY_EXPONENT = 99 };
 
 struct sumac_sum {
@@ -20,8 +19,8 @@ struct sumac_sum {
   struct sumac_counts counts;
   int windows;  /* tried on the next tile; 0: not chosen yet; SUMAC_BY_EXPONENT: none will do */
   int exponent; /* of window 0 */
-  int weight;
   int hold, backoff; /* tiles to stay with more windows than usual; how many the next time */
+  int unit[SUMAC_MAX_WINDOWS];
   int64_t waiting[SUMAC_MAX_WINDOWS]; /* lane-tiles */
   struct sumac_lanes {
     uint64_t low[SUMAC_MAX_LANES], high[SUMAC_MAX_LANES];
@@ -47,8 +46,6 @@ void sumac_sum_note_zeros(struct sumac_sum *sum, const struct sumac_type_info *t
                           const void *y, size_t n);
 void sumac_pad(const struct sumac_type_info *t, void *to, const void *x, size_t n, size_t width, bool negative);
 
-static inline int sumac_window_exponent(int top, int k) { return top - 52 * k > -1022 ? top - 52 * k : -1022; }
-
 /* The bits of element i, in the low end. */
 static inline uint64_t sumac_bits_at(const struct sumac_type_info *t, const void *p, size_t i) {
   uint64_t bits = 0;
@@ -67,7 +64,6 @@ static inline void sumac_put_bits(const struct sumac_type_info *t, void *p, size
 
 /* Adds n contiguous elements (or pairs) at any alignment. */
 typedef void sumac_exact_loop(struct sumac_sum *sum, const void *x, const void *y, size_t n);
-typedef void sumac_hard_tile(struct sumac_sum *sum, const char *x, const char *y, size_t n);
 
 /* Sums n contiguous terms in a fixed order, f64 or f32 arithmetic. CENTRED: (x - centre)^2. */
 typedef double sumac_plain_loop(const void *x, const void *y, size_t n, double centre);

@@ -9,14 +9,27 @@
 #include <string.h>
 #include <unistd.h>
 
+#if defined(SUMAC_HAVE_AVX2)
+#include <cpuid.h>
+#endif
+
 #include "cpu/cpu.h"
+
+#if defined(SUMAC_HAVE_AVX2)
+/* Two that not every compiler's __builtin_cpu_supports knows. */
+static bool has_f16c_lzcnt(void) {
+  unsigned a, b, c, d, e;
+  return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C) && __get_cpuid(0x80000001u, &a, &b, &e, &d) &&
+         (e & bit_LZCNT);
+}
+#endif
 
 static unsigned present_features(void) {
   unsigned have = SUMAC_CPU_BASE;
 #if defined(SUMAC_HAVE_AVX2)
   __builtin_cpu_init();
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2") &&
-      __builtin_cpu_supports("f16c") && __builtin_cpu_supports("lzcnt"))
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi") &&
+      __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("popcnt") && has_f16c_lzcnt())
     have |= SUMAC_CPU_AVX2;
 #endif
 #if defined(SUMAC_HAVE_AVX512)

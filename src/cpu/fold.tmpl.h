@@ -15,8 +15,13 @@
 
 enum { LANES = VB / 8, GROUP = 2 * LANES, TILE = 2048 };
 
-/* Elements per step of a loop: a group, or a cache line if that is more. */
-#define STEP(SIZE) (GROUP * (SIZE) >= 64 ? GROUP : 64 / (SIZE))
+/* Elements per step of a loop: a group, or a cache line if that is more; for 16 bits, two vectors. */
+SUMAC_INLINE size_t step_of(size_t size) {
+  return GROUP * size >= 64 ? GROUP : size == 2 && VB > 32 ? 4 * GROUP : 64 / size;
+}
+
+/* Adds n elements, a multiple of step_of(), to a sum, or leaves no trace and returns false. */
+typedef bool sumac_tile(struct sumac_sum *sum, const char *x, const char *y, size_t n);
 
 SUMAC_INLINE bool is_product(enum sumac_map map) { return map == SUMAC_M_SQUARE || map == SUMAC_M_DOT; }
 
@@ -25,7 +30,8 @@ SUMAC_INLINE bool has_low_part(enum sumac_type type, enum sumac_map map) {
   return type == SUMAC_T_F64 && is_product(map);
 }
 
-/* Windows that do for most tiles. f16 and fp8 always fit, with their exponent fixed. */
+/* Windows that do for most tiles. f16 and fp8 always fit, with their exponent fixed. Sums of 16-bit types
+ * have a tile of their own (narrow_tile), which counts as one window. */
 SUMAC_INLINE int least_windows(enum sumac_type type, enum sumac_map map) {
   return type == SUMAC_T_F64 || is_product(map) ? 2 : 1;
 }
@@ -50,22 +56,13 @@ SUMAC_INLINE vf64 v_abs_f64(vf64 v) { return (vf64)((vu64)v & INT64_MAX); }
 SUMAC_INLINE vf32 load_f32(enum sumac_type type, const char *p) {
   vf32 v;
   vu16_half h;
-  vu8_half b; /* only its low half is used */
   switch (type) {
   case SUMAC_T_F32: memcpy(&v, p, sizeof v); return v;
   case SUMAC_T_F16: memcpy(&h, p, sizeof h); return v_f16_to_f32(h);
-  case SUMAC_T_BF16: memcpy(&h, p, sizeof h); return v_bf16_to_f32(h);
-  default: break;
+  case SUMAC_T_BF16: return (vf32)(v_load_u16_as_u32(p) << 16);
+  case SUMAC_T_E5M2: return v_f16_to_f32(v_load_u8_as_u16(p) << 8);
+  default: h = v_load_u8_as_u16(p); return v_f16_to_f32((h & 0x7f) << 7 | (h & 0x80) << 8);
   }
-  memcpy(&b, p, GROUP);
-#if SUMAC_VECTOR_BYTES == 64
-  h = (vu16_half)_mm256_cvtepu8_epi16(_mm256_castsi256_si128((__m256i)b));
-#elif SUMAC_VECTOR_BYTES == 32
-  h = (vu16_half)_mm_cvtepu8_epi16((__m128i)b);
-#else
-  for (int i = 0; i < GROUP; i++) h[i] = b[i];
-#endif
-  return v_f16_to_f32(type == SUMAC_T_E5M2 ? h << 8 : (h & 0x7f) << 7 | (h & 0x80) << 8);
 }
 
 /* The terms of GROUP elements: h, and the low parts of f64 products in l. Products of 16-bit and 8-bit
@@ -126,6 +123,9 @@ static NOINLINE bool risk_is_zeros(enum sumac_type type, enum sumac_map map, con
   return true;
 }
 
+/* The exponent of window k, clamped: at -1022 its last place is the last of all doubles. */
+SUMAC_INLINE int window_exponent(int top, int k) { return top - 52 * k > -1022 ? top - 52 * k : -1022; }
+
 /* The bits of 1.5 * 2^e. */
 SUMAC_INLINE uint64_t magic_bits(int e) { return (uint64_t)(e + 1023) << 52 | (uint64_t)1 << 51; }
 
@@ -144,28 +144,54 @@ SUMAC_INLINE void fold(vf64 v, int first, int last, const vf64 *magic, vu64 *acc
   }
 }
 
+SUMAC_INLINE bool has_narrow_tile(enum sumac_type type, enum sumac_map map) {
+  return (type == SUMAC_T_F16 || type == SUMAC_T_BF16) && !is_product(map);
+}
+
+/* Makes window k count in units of 2^unit. Before the loop, so that no call is left behind it. */
+SUMAC_INLINE void open_window(struct sumac_sum *sum, int k, int unit) {
+  if (sum->unit[k] == unit) return;
+  if (sum->waiting[k]) sumac_sum_flush(sum);
+  sum->unit[k] = unit;
+}
+
+/* Adds what a tile left in window k, lane by lane: integers below 2^62 in magnitude, each 2^62 up. */
+SUMAC_INLINE void commit(struct sumac_sum *sum, int k, vu64 v) {
+  struct sumac_lanes *lanes = &sum->lanes[k];
+  vu64 low, high;
+  memcpy(&low, lanes->low, VB);
+  memcpy(&high, lanes->high, VB);
+  low += v & UINT32_MAX;
+  high += v >> 32;
+  memcpy(lanes->low, &low, VB);
+  memcpy(lanes->high, &high, VB);
+  sum->waiting[k] += LANES;
+}
+
 /* Range checks of the types that are certified as integers, before any conversion: the greatest and the
- * least non-zero magnitude (less one, so that zero wraps to the greatest). */
+ * least non-zero of twice the magnitude, the latter less one, so that zero wraps to the greatest. (Twice, since
+ * that drops the sign without a constant in a register.) */
 struct range {
   vu64 most, least;
 };
 
 SUMAC_INLINE void range_add(enum sumac_type type, struct range *r, vu8 v) {
   if (type == SUMAC_T_F32) {
-    vu32 u = (vu32)v & INT32_MAX;
+    vu32 u = (vu32)v + (vu32)v;
     r->most = (vu64)v_max_u32((vu32)r->most, u);
     r->least = (vu64)v_min_u32((vu32)r->least, u - 1);
   } else if (type == SUMAC_T_BF16 || type == SUMAC_T_F16) {
-    vu16 u = (vu16)v & INT16_MAX;
+    vu16 u = (vu16)v + (vu16)v;
     r->most = (vu64)v_max_u16((vu16)r->most, u);
     if (type == SUMAC_T_BF16) r->least = (vu64)v_min_u16((vu16)r->least, u - 1);
   } else {
-    r->most = (vu64)v_max_u8((vu8)r->most, v & INT8_MAX);
+    r->most = (vu64)v_max_u8((vu8)r->most, v + v);
   }
 }
 
-/* Do all elements seen fit the one window with exponent e? (f16, fp8: is none inf or NaN?) */
-SUMAC_INLINE bool range_fits(enum sumac_type type, const struct range *r, int e) {
+/* Are all elements seen below 2^(e - 1), their last bits at 2^(e - depth) or above? (f16, fp8: is none inf or
+ * NaN?) */
+SUMAC_INLINE bool range_fits(enum sumac_type type, const struct range *r, int e, int depth) {
   uint32_t most = 0, least = UINT32_MAX;
   if (type == SUMAC_T_F32) {
     vu32 m = (vu32)r->most, l = (vu32)r->least;
@@ -179,24 +205,24 @@ SUMAC_INLINE bool range_fits(enum sumac_type type, const struct range *r, int e)
       most = m[i] > most ? m[i] : most;
       least = l[i] < least ? l[i] : least;
     }
-    if (type == SUMAC_T_F16) return most < 0x7c00;
+    if (type == SUMAC_T_F16) return most < 2 * 0x7c00;
     most <<= 16;
     least = least == UINT16_MAX ? UINT32_MAX : ((least + 1) << 16) - 1;
   } else {
     vu8 m = (vu8)r->most;
     for (int i = 0; i < VB; i++) most = m[i] > most ? m[i] : most;
-    return most < (type == SUMAC_T_E4M3FN ? 0x7f : 0x7c);
+    return most < 2 * (type == SUMAC_T_E4M3FN ? 0x7f : 0x7c);
   }
   if (least == UINT32_MAX) return true; /* zeros only */
-  int top = (int)(most >> 23) - 127, bottom = (int)((least + 1) >> 23) - 127;
+  int top = (int)(most >> 24) - 127, bottom = (int)((least + 1) >> 24) - 127;
   if (bottom < -126) bottom = -126;
-  return top < 128 && top + 1 <= e - 1 && bottom - term_depth(type, SUMAC_M_SUM) >= e - 52;
+  return top < 128 && top + 1 <= e - 1 && bottom - term_depth(type, SUMAC_M_SUM) >= e - depth;
 }
 
-/* Tries n elements, a multiple of STEP, in K windows at sum->exponent; false leaves no trace. */
+/* Tries n elements, a multiple of step_of(), in K windows at sum->exponent; false leaves no trace. */
 SUMAC_INLINE bool fold_tile(enum sumac_type type, enum sumac_map map, bool wide, int K, struct sumac_sum *sum,
                             const char *x, const char *y, size_t n) {
-  const size_t size = sumac_types[type].size, step = STEP(size);
+  const size_t size = sumac_types[type].size, step = step_of(size);
   const bool low = has_low_part(type, map);
   const bool ranged = K == 1 || (type != SUMAC_T_F64 && type != SUMAC_T_F32 && type != SUMAC_T_BF16);
   const bool checked = K > 1 && fixed_exponent(type, map) == INT_MIN; /* by `high` and `rest` */
@@ -207,7 +233,9 @@ SUMAC_INLINE bool fold_tile(enum sumac_type type, enum sumac_map map, bool wide,
   struct range range = {{0}, ~(vu64){0}}, range_y = range;
   SUMAC_UNROLL
   for (int k = 0; k < W; k++) {
-    magic[k] = (vf64)v_u64(magic_bits(sumac_window_exponent(sum->exponent, k)));
+    int e = window_exponent(sum->exponent, k);
+    open_window(sum, k, e - 52 + weight_exponent(type, map));
+    magic[k] = (vf64)v_u64(magic_bits(e));
     acc[0][k] = acc[1][k] = (vu64){0};
   }
   for (size_t i = 0; i < n; i += step) {
@@ -239,8 +267,8 @@ SUMAC_INLINE bool fold_tile(enum sumac_type type, enum sumac_map map, bool wide,
       }
     }
   }
-  if (ranged && !(range_fits(type, &range, sum->exponent) &&
-                  (map != SUMAC_M_DOT || range_fits(type, &range_y, sum->exponent))))
+  if (ranged && !(range_fits(type, &range, sum->exponent, 52) &&
+                  (map != SUMAC_M_DOT || range_fits(type, &range_y, sum->exponent, 52))))
     return false;
   if (checked && ((v_or64(high) >> 52) | (v_or64(rest) << 1))) return false;
   if (is_product(map) && (type == SUMAC_T_F64 || (type == SUMAC_T_BF16 && !wide)) && v_or64(risk) &&
@@ -250,16 +278,72 @@ SUMAC_INLINE bool fold_tile(enum sumac_type type, enum sumac_map map, bool wide,
   for (int k = 0; k < W; k++) {
     uint64_t adds = n / LANES * ((k < K) + (low && k > 0)); /* at most 2 * 1024 a lane: below 2^62 */
     vu64 v = acc[0][k] + acc[1][k] + (((uint64_t)1 << 62) - adds * (uint64_t)((vu64)magic[k])[0]);
-    struct sumac_lanes *lanes = &sum->lanes[k];
-    vu64 a, b;
-    memcpy(&a, lanes->low, VB);
-    memcpy(&b, lanes->high, VB);
-    a += v & UINT32_MAX;
-    b += v >> 32;
-    memcpy(lanes->low, &a, VB);
-    memcpy(lanes->high, &b, VB);
-    sum->waiting[k] += LANES;
+    commit(sum, k, v);
   }
+  return true;
+}
+
+/* Tries n elements of a 16-bit type, a multiple of step_of() and at most NARROW_TILE, in f32: an integer window
+ * M = 1.5 * 2^e, and what it leaves added up as floats, exactly: for up to 128 terms a lane of at most 2^(e - 24),
+ * all multiples of 2^(e - 41), no sum needs more than 24 bits. f16 fits as a whole, with e = 17. */
+enum { NARROW_TILE = 4 * 2 * LANES * 128, NARROW_DEPTH = 41, NARROW_LEAST = -80, NARROW_MOST = 120 };
+
+/* Adds 32-bit integers to 64-bit lanes, each 2^31 up. */
+SUMAC_INLINE vu64 widen_add(vu64 lanes, vu32 v) {
+  v ^= 0x80000000u;
+  return lanes + ((vu64)v & UINT32_MAX) + ((vu64)v >> 32);
+}
+
+SUMAC_INLINE bool narrow_tile(enum sumac_type type, enum sumac_map map, struct sumac_sum *sum, const char *x, size_t n) {
+  const int e = type == SUMAC_T_F16 ? 17 : sum->exponent;
+  if (e < NARROW_LEAST || e > NARROW_MOST) return false;
+  open_window(sum, 0, e - 23);
+  open_window(sum, 1, e - NARROW_DEPTH);
+  const uint32_t bits = (uint32_t)(e + 127) << 23 | 1u << 22;
+  const vf32 magic = (vf32)v_u32(bits), one = v_opaque_one();
+  vu32 acc[2] = {{0}, {0}};
+  vf32 rest[4];
+  struct range range = {{0}, ~(vu64){0}};
+  SUMAC_UNROLL
+  for (int u = 0; u < 4; u++) rest[u] = (vf32){0};
+  for (size_t i = 0; i < n; i += 4 * GROUP) {
+    const char *p = x + 2 * i;
+    SUMAC_UNROLL
+    for (int b = 0; b < 2 * VB; b += 64) v_prefetch(p + b + 4096);
+    SUMAC_UNROLL
+    for (int u = 0; u < 2; u++) { /* a vector at a time, which keeps it all in 16 registers */
+      vf32 v[2];
+      vu8 raw = v_load(p + u * VB);
+      range_add(type, &range, raw);
+      if (type == SUMAC_T_BF16) { /* order does not matter: even ones, odd ones */
+        v[0] = (vf32)((vu32)raw << 16);
+        v[1] = (vf32)((vu32)raw & 0xffff0000u);
+      } else {
+        v[0] = load_f32(type, p + u * VB);
+        v[1] = load_f32(type, p + u * VB + VB / 2);
+      }
+      SUMAC_UNROLL
+      for (int h = 0; h < 2; h++) {
+        if (map == SUMAC_M_ABS) v[h] = (vf32)((vu32)v[h] & INT32_MAX);
+        /* f16's conversion keeps the ports for additions busy, bf16's does not */
+        vf32 t = type == SUMAC_T_F16 ? v_add_by_fma(v[h], one, magic) : v[h] + magic, r = v[h] - (t - magic);
+        vf32 *sum_r = &rest[2 * u + h];
+        acc[u] += (vu32)t;
+        *sum_r = type == SUMAC_T_F16 ? v_add_by_fma(r, one, *sum_r) : r + *sum_r;
+      }
+    }
+  }
+  if (!range_fits(type, &range, e, NARROW_DEPTH)) return false;
+  const uint32_t adds = (uint32_t)(n / (2 * GROUP));
+  vu64 whole = {0}, part = {0};
+  vf32 scale = (vf32)v_u32((uint32_t)(NARROW_DEPTH - e + 127) << 23);
+  SUMAC_UNROLL
+  for (int u = 0; u < 4; u++) {
+    if (u < 2) whole = widen_add(whole, acc[u] - adds * bits);
+    part = widen_add(part, (vu32)__builtin_convertvector(rest[u] * scale, vi32));
+  }
+  commit(sum, 0, whole + (((uint64_t)1 << 62) - ((uint64_t)4 << 31)));
+  commit(sum, 1, part + (((uint64_t)1 << 62) - ((uint64_t)8 << 31)));
   return true;
 }
 
@@ -314,7 +398,8 @@ SUMAC_INLINE void bins_add(struct bins *bins, vf64 v, int offset) {
   }
 }
 
-/* f64 products may over- or underflow: such groups go by the book. */
+/* At most TILE elements: 1024 terms a bin, of 2^52 and less. f64 products may over- or underflow: such groups go
+ * by the book. */
 SUMAC_INLINE void bins_tile(enum sumac_type type, enum sumac_map map, struct sumac_sum *sum, const char *x,
                             const char *y, size_t n) {
   const struct sumac_type_info *t = &sumac_types[type];
@@ -349,38 +434,31 @@ SUMAC_INLINE void bins_tile(enum sumac_type type, enum sumac_map map, struct sum
 }
 
 /* A tile that the usual windows did not take. */
-SUMAC_INLINE void hard_tile(enum sumac_type type, enum sumac_map map, struct sumac_sum *sum, const char *x,
+SUMAC_INLINE bool hard_tile(enum sumac_type type, enum sumac_map map, struct sumac_sum *sum, const char *x,
                             const char *y, size_t n) {
   const struct sumac_type_info *t = &sumac_types[type];
-  if (t->cls != SUMAC_C_FLOAT) return; /* integers have none */
+  if (t->cls != SUMAC_C_FLOAT) return true; /* integers have none */
   const int least = least_windows(type, map);
   const bool fixed = fixed_exponent(type, map) != INT_MIN;
   _Alignas(64) char buffer[2][TILE * sizeof(double)];
   int top = 0, bottom = 0;
   /* While a larger number of windows is held on to, that is tried first. */
-  if (sum->windows == 2 && least < 2 && fold_tile(type, map, true, 2, sum, x, y, n)) return;
-  if (sum->windows == 4 && fold_tile(type, map, true, 4, sum, x, y, n)) return;
-  if (sum->windows == 8 && fold_tile(type, map, true, 8, sum, x, y, n)) return;
+  if (sum->windows == 2 && least < 2 && fold_tile(type, map, true, 2, sum, x, y, n)) return true;
+  if (sum->windows == 4 && fold_tile(type, map, true, 4, sum, x, y, n)) return true;
+  if (sum->windows == 8 && fold_tile(type, map, true, 8, sum, x, y, n)) return true;
   if (fixed || !tile_span(type, map, x, y, n, &top, &bottom)) {
     if (sumac_sum_specials(sum, t, map, x, y, n, buffer[0], buffer[1])) {
       x = buffer[0]; /* a copy with neutral elements in place of inf and NaN */
       y = buffer[1];
-      if (fixed) {
-        (void)fold_tile(type, map, false, least, sum, x, y, n);
-        return;
-      }
+      if (fixed) return fold_tile(type, map, false, least, sum, x, y, n);
       if (!tile_span(type, map, x, y, n, &top, &bottom)) top = 1024;
     } else {
       top = 1024; /* a product overflowed */
     }
   }
-  if (fixed) return;
   int depth = term_depth(type, map);
   int slack = least == 1 ? 6 : 24;
-  if (top + 2 > sum->exponent || top + slack < sum->exponent) {
-    sumac_sum_flush(sum);
-    sum->exponent = top + 3 < 1023 ? top + 3 : 1023;
-  }
+  if (top + 2 > sum->exponent || top + slack < sum->exponent) sum->exponent = top + 3 < 1023 ? top + 3 : 1023;
   int need = (sum->exponent - (bottom - depth) + 51) / 52 - has_low_part(type, map);
   bool done = false;
   sum->windows = 0;
@@ -394,11 +472,13 @@ SUMAC_INLINE void hard_tile(enum sumac_type type, enum sumac_map map, struct sum
   }
   if (!done) {
     sum->windows = SUMAC_BY_EXPONENT;
-    bins_tile(type, map, sum, x, y, n);
+    for (size_t i = 0; i < n; i += TILE)
+      bins_tile(type, map, sum, x + i * t->size, y + i * t->size, n - i < TILE ? n - i : TILE);
   }
-  if (sum->windows <= least) return;
+  if (sum->windows <= least) return true;
   sum->hold = sum->backoff; /* stay with what was needed for 0, 1, 3, 7, 15 tiles */
   sum->backoff = sum->backoff < 15 ? 2 * sum->backoff + 1 : 15;
+  return true;
 }
 
 /* The first window, from a sample of the first tile. */
@@ -414,21 +494,27 @@ SUMAC_INLINE void first_window(enum sumac_type type, enum sumac_map map, struct 
   sum->exponent = top < 1023 ? top : 1023;
 }
 
-/* sumac_exact_loop for floats. hard is hard_tile() of the same type and map, out of line. */
+/* The tile that most data needs. */
+SUMAC_INLINE bool usual_tile(enum sumac_type type, enum sumac_map map, struct sumac_sum *sum, const char *x, const char *y,
+                             size_t n) {
+  if (sumac_types[type].cls != SUMAC_C_FLOAT) return true; /* integers have none */
+  if (has_narrow_tile(type, map)) return narrow_tile(type, map, sum, x, n);
+  return fold_tile(type, map, false, least_windows(type, map), sum, x, y, n);
+}
+
+/* sumac_exact_loop for floats. usual and hard are usual_tile() and hard_tile() of the same type and map, out of
+ * line: their loops want all registers. */
 SUMAC_INLINE void exact_floats(enum sumac_type type, enum sumac_map map, struct sumac_sum *sum, const char *x,
-                               const char *y, size_t n, sumac_hard_tile *hard) {
+                               const char *y, size_t n, sumac_tile *usual, sumac_tile *hard) {
   const struct sumac_type_info *t = &sumac_types[type];
-  const size_t size = t->size, step = STEP(size);
+  const size_t size = t->size, step = step_of(size);
   const int least = least_windows(type, map), fixed = fixed_exponent(type, map);
+  const size_t most = has_narrow_tile(type, map) ? NARROW_TILE : TILE;
   if (map != SUMAC_M_DOT) y = x;
   sum->counts.n += (int64_t)n;
-  if (sum->weight != weight_exponent(type, map) || (fixed != INT_MIN && sum->exponent != fixed)) {
-    sumac_sum_flush(sum);
-    sum->weight = weight_exponent(type, map);
-    sum->windows = 0;
-  }
+  if (fixed != INT_MIN && sum->exponent != fixed) sum->windows = 0;
   while (n) {
-    size_t count = n < TILE ? n : TILE;
+    size_t count = n < most ? n : most;
     if (!sum->counts.not_negative_zero) sumac_sum_note_zeros(sum, t, map, x, y, count < step ? count : count - count % step);
     const char *px = x, *py = y;
     _Alignas(64) char pad[2][256];
@@ -446,7 +532,7 @@ SUMAC_INLINE void exact_floats(enum sumac_type type, enum sumac_map map, struct 
       hard(sum, px, py, whole);
     } else {
       sum->windows = least;
-      if (fold_tile(type, map, false, least, sum, px, py, whole))
+      if (usual(sum, px, py, whole))
         sum->backoff = 0;
       else
         hard(sum, px, py, whole);

@@ -31,14 +31,17 @@ SUMAC_INLINE bool is_narrow(enum sumac_type type) {
  * nowhere. Such blocks are summed by element. */
 SUMAC_INLINE bool has_special(enum sumac_type type, const char *x, size_t n) {
   const struct sumac_type_info *t = &sumac_types[type];
-  const uint64_t magnitude = sumac_low_bits(t->dtype.bits - 1), first = sumac_inf_bits(t) + !sumac_has_inf(t);
-  if (type != SUMAC_T_E4M3FN && (VB > 16 || !is_narrow(type))) return false;
-  uint64_t most = 0;
-  for (size_t i = 0; i < n; i++) {
-    uint64_t m = sumac_bits_at(t, x, i) & magnitude;
-    most = m > most ? m : most;
+  if (type == SUMAC_T_E4M3FN) { /* in bytes, for the compiler to vectorise */
+    const uint8_t *b = (const uint8_t *)x;
+    uint8_t any = 0;
+    for (size_t i = 0; i < n; i++) any |= (uint8_t)((b[i] | 0x80) == 0xff);
+    return any;
   }
-  return most >= first;
+  if (VB > 16 || !is_narrow(type)) return false;
+  bool any = false;
+  for (size_t i = 0; i < n; i++)
+    any |= (sumac_bits_at(t, x, i) & sumac_low_bits(t->dtype.bits - 1)) >= sumac_inf_bits(t);
+  return any;
 }
 
 SUMAC_INLINE double value_at(enum sumac_type type, const char *p, size_t i) {
@@ -96,12 +99,12 @@ SUMAC_INLINE double plain_f64(enum sumac_type type, int map, const char *x, cons
   const bool dot = map == SUMAC_M_DOT;
   const float scale = type == SUMAC_T_E4M3FN ? 256 : 1;
   vf64 acc[PLAIN_VECTORS];
-  double sum = 0;
+  double sum = -0.0; /* so that -0 alone gives -0 */
   size_t i = 0;
   SUMAC_UNROLL
-  for (int u = 0; u < PLAIN_VECTORS; u++) acc[u] = (vf64){0};
+  for (int u = 0; u < PLAIN_VECTORS; u++) acc[u] = v_f64(-0.0);
   if (!has_special(type, x, n) && !(dot && has_special(type, y, n))) {
-    const size_t step = is_narrow(type) ? PLAIN_VECTORS * LANES : PLAIN_VECTORS * LANES;
+    const size_t step = PLAIN_VECTORS * LANES;
     for (; i + step <= n; i += step) {
       const char *px = x + i * size, *py = dot ? y + i * size : px;
       for (size_t b = 0; b < step * size; b += 64) {
@@ -133,10 +136,10 @@ SUMAC_INLINE double plain_f32(enum sumac_type type, int map, const char *x, cons
   const bool dot = map == SUMAC_M_DOT;
   const float scale = type == SUMAC_T_E4M3FN ? 256 : 1, centre = (float)middle;
   vf32 acc[PLAIN_VECTORS];
-  float sum = 0;
+  float sum = -0.0f;
   size_t i = 0;
   SUMAC_UNROLL
-  for (int u = 0; u < PLAIN_VECTORS; u++) acc[u] = (vf32){0};
+  for (int u = 0; u < PLAIN_VECTORS; u++) acc[u] = v_f32(-0.0f);
   if (!has_special(type, x, n) && !(dot && has_special(type, y, n))) {
     for (; i + step <= n; i += step) {
       const char *px = x + i * size, *py = dot ? y + i * size : px;

@@ -42,6 +42,15 @@ SUMAC_INLINE vi64 keys_64(enum sumac_type type, enum sumac_map map, vi64 v) {
   return is_minimum(map) ? ~v : v;
 }
 
+SUMAC_INLINE vi64 v_max_keys(size_t size, vi64 a, vi64 b) {
+  switch (size) {
+  case 1: return (vi64)v_max_i8((vi8)a, (vi8)b);
+  case 2: return (vi64)v_max_i16((vi16)a, (vi16)b);
+  case 4: return (vi64)v_max_i32((vi32)a, (vi32)b);
+  default: return v_max_i64(a, b);
+  }
+}
+
 /* NaN lanes are all ones; of magnitudes m above inf. */
 SUMAC_INLINE vu8 v_nans(enum sumac_type type, vu8 v) {
   switch (sumac_types[type].size) {
@@ -73,10 +82,7 @@ SUMAC_INLINE vi64 select_step(enum sumac_type type, enum sumac_map map, bool ski
              : size == 4 ? (vi64)keys_32(type, map, (vi32)v)
                          : keys_64(type, map, (vi64)v);
   if (skip_nan) key = (vi64)v_select64((vi64)nan, (vu64)v_least_key(size), (vu64)key);
-  return size == 1   ? (vi64)v_max_i8((vi8)best, (vi8)key)
-         : size == 2 ? (vi64)v_max_i16((vi16)best, (vi16)key)
-         : size == 4 ? (vi64)v_max_i32((vi32)best, (vi32)key)
-                     : v_max_i64(best, key);
+  return v_max_keys(size, best, key);
 }
 
 SUMAC_INLINE int64_t select_loop(enum sumac_type type, enum sumac_map map, const char *x, size_t n, bool skip_nan,
@@ -97,12 +103,11 @@ SUMAC_INLINE int64_t select_loop(enum sumac_type type, enum sumac_map map, const
   }
   int64_t least = INT64_MIN >> (64 - t->dtype.bits), key = least;
   bool seen = v_or64((vu64)nans) != 0;
-  for (int u = 0; u < 4; u++) {
-    for (size_t l = 0; l < lanes; l++) {
-      uint64_t bits = sumac_bits_at(t, &best[u], l);
-      int64_t k = (int64_t)(bits << (64 - t->dtype.bits)) >> (64 - t->dtype.bits);
-      key = k > key ? k : key;
-    }
+  best[0] = v_max_keys(size, v_max_keys(size, best[0], best[1]), v_max_keys(size, best[2], best[3]));
+  for (size_t l = 0; l < lanes; l++) {
+    uint64_t bits = sumac_bits_at(t, &best[0], l);
+    int64_t k = (int64_t)(bits << (64 - t->dtype.bits)) >> (64 - t->dtype.bits);
+    key = k > key ? k : key;
   }
   for (; i < n; i++) {
     uint64_t bits = sumac_bits_at(t, x, i);

@@ -40,7 +40,6 @@ typedef float vf32_half __attribute__((vector_size(VB / 2)));
 typedef int32_t vi32_half __attribute__((vector_size(VB / 2)));
 typedef uint32_t vu32_half __attribute__((vector_size(VB / 2)));
 typedef uint16_t vu16_half __attribute__((vector_size(VB / 2)));
-typedef uint8_t vu8_half __attribute__((vector_size(VB / 2)));
 
 SUMAC_INLINE vu8 v_load(const void *p) {
   vu8 v;
@@ -90,7 +89,32 @@ SUMAC_INLINE vf64 v_high_f64(vf32 v) {
 #endif
 }
 
-/* VB/4 halves at p, as floats. Without F16C infinities and NaNs come out as large finite numbers. */
+/* VB/4 numbers of 16 bits at p, each in 32. */
+SUMAC_INLINE vu32 v_load_u16_as_u32(const void *p) {
+  vu16_half h;
+  memcpy(&h, p, sizeof h);
+#if SUMAC_VECTOR_BYTES == 64
+  return (vu32)_mm512_cvtepu16_epi32((__m256i)h);
+#elif SUMAC_VECTOR_BYTES == 32
+  return (vu32)_mm256_cvtepu16_epi32((__m128i)h);
+#else
+  return __builtin_convertvector(h, vu32);
+#endif
+}
+
+/* VB/4 bytes at p, each in 16 bits. */
+SUMAC_INLINE vu16_half v_load_u8_as_u16(const void *p) {
+#if SUMAC_VECTOR_BYTES == 64
+  return (vu16_half)_mm256_cvtepu8_epi16(_mm_loadu_si128(p));
+#elif SUMAC_VECTOR_BYTES == 32
+  return (vu16_half)_mm_cvtepu8_epi16(_mm_loadl_epi64(p));
+#else
+  const uint8_t *b = p;
+  return (vu16_half){b[0], b[1], b[2], b[3]};
+#endif
+}
+
+/* Halves as floats. Without F16C infinities and NaNs come out as large finite numbers. */
 SUMAC_INLINE vf32 v_f16_to_f32(vu16_half h) {
 #if SUMAC_VECTOR_BYTES == 64
   return _mm512_cvtph_ps((__m256i)h);
@@ -102,8 +126,6 @@ SUMAC_INLINE vf32 v_f16_to_f32(vu16_half h) {
   return (vf32)((vu32)magnitude | (u & 0x8000) << 16);
 #endif
 }
-
-SUMAC_INLINE vf32 v_bf16_to_f32(vu16_half h) { return (vf32)(__builtin_convertvector(h, vu32) << 16); }
 
 /* a * b - c, rounded once. */
 SUMAC_INLINE vf64 v_fmsub(vf64 a, vf64 b, vf64 c) {
@@ -117,6 +139,24 @@ SUMAC_INLINE vf64 v_fmsub(vf64 a, vf64 b, vf64 c) {
   vf64 ca = a * 0x1.0000002p27, cb = b * 0x1.0000002p27;
   vf64 ah = ca - (ca - a), bh = cb - (cb - b), al = a - ah, bl = b - bh;
   return ((ah * bh - c) + ah * bl + al * bh) + al * bl;
+#endif
+}
+
+/* a + b as a * 1 + b: some processors multiply-add on other ports than they add on, and a loop may be short of
+ * the latter. The compiler must not see that `one` is 1. */
+SUMAC_INLINE vf32 v_opaque_one(void) {
+  vf32 one = v_f32(1);
+  __asm__("" : "+v"(one));
+  return one;
+}
+SUMAC_INLINE vf32 v_add_by_fma(vf32 a, vf32 one, vf32 b) {
+#if SUMAC_VECTOR_BYTES == 64
+  return _mm512_fmadd_ps(a, one, b);
+#elif SUMAC_VECTOR_BYTES == 32
+  return _mm256_fmadd_ps(a, one, b);
+#else
+  (void)one;
+  return a + b;
 #endif
 }
 

@@ -16,7 +16,7 @@ void sumac_sum_flush(struct sumac_sum *sum) {
     struct sumac_lanes *lanes = &sum->lanes[k];
     sumac_i128 total = -((sumac_i128)sum->waiting[k] << 62);
     for (int i = 0; i < SUMAC_MAX_LANES; i++) total += ((sumac_i128)lanes->high[i] << 32) + lanes->low[i];
-    sumac_exact_add(&sum->number, total, sumac_window_exponent(sum->exponent, k) - 52 + sum->weight);
+    sumac_exact_add(&sum->number, total, sum->unit[k]);
     sum->waiting[k] = 0;
     memset(lanes, 0, sizeof *lanes);
   }

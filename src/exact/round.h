@@ -130,7 +130,7 @@ SUMAC_HD static inline uint64_t sumac_round(struct sumac_real r, const struct su
     }
   }
   if (over || kept > limit) {
-    if (is_float) return sign | (saturate ? limit : sumac_has_inf(t) ? sumac_inf_bits(t) : sumac_nan_bits(t));
+    if (is_float) return saturate ? sign | limit : sumac_has_inf(t) ? sign | sumac_inf_bits(t) : sumac_nan_bits(t);
     *range |= !saturate;
     kept = limit;
   }
