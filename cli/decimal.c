@@ -112,5 +112,6 @@ void decimal_sum(struct input *in, bool skip_nan) {
     if (d.kind != DECIMAL_FINITE) text_fail(in->text, token, length, "is no decimal");
     add_number(in->text, &d, token, length);
   }
+  input_verify(in);
   print_sum();
 }

@@ -29,6 +29,16 @@ static void stream_open(struct stream *s, const char *path) {
   memset(s->window, 0, STREAM_SLACK);
 }
 
+static _Noreturn void fail_short(const struct stream *s) {
+  fail(EXIT_INPUT, "%s: the file became shorter while it was read", s->name);
+}
+
+/* Is the file shorter than it was? */
+static bool has_shrunk(const struct stream *s) {
+  struct stat st;
+  return s->regular && (fstat(s->fd, &st) != 0 || (uint64_t)st.st_size < s->size);
+}
+
 static size_t read_some(const struct stream *s, void *to, size_t size) {
   for (;;) {
     ssize_t got = read(s->fd, to, size);
@@ -44,7 +54,10 @@ bool stream_more(struct stream *s) {
   s->begin = 0;
   size_t got =
       s->ended || s->end == STREAM_CAPACITY ? 0 : read_some(s, s->window + s->end, STREAM_CAPACITY - s->end);
-  s->ended = s->ended || (got == 0 && s->end < STREAM_CAPACITY);
+  if (got == 0 && s->end < STREAM_CAPACITY) {
+    if (has_shrunk(s)) fail_short(s);
+    s->ended = true;
+  }
   s->end += got;
   memset(s->window + s->end, 0, STREAM_SLACK);
   return got > 0;
@@ -101,15 +114,9 @@ static void map_rest(struct input *in, uint64_t size) {
   in->data = base + lead;
 }
 
-static _Noreturn void fail_short(const struct input *in) {
-  fail(EXIT_INPUT, "%s: the file became shorter while it was read", in->stream.name);
-}
-
 void input_verify(const struct input *in) {
-  if (!in->stream.regular || in->format == FORMAT_TEXT) return;
   /* The page that holds the new end reads as zeros behind it without any signal: ask for the size. */
-  struct stat st;
-  if (page_lost || fstat(in->stream.fd, &st) != 0 || (uint64_t)st.st_size < in->stream.size) fail_short(in);
+  if (page_lost || has_shrunk(&in->stream)) fail_short(&in->stream);
 }
 
 /* ---- shapes -------------------------------------------------------------------------------- */
@@ -215,7 +222,14 @@ void input_open(struct input *in, const char *path, const struct input_options *
   if (s->regular && !in->swap && size > 0) map_rest(in, size); /* a pipe shows what it holds when read */
 }
 
-void input_close(struct input *in) { /* a mapping stays: the handler looks at it without a lock */
+void input_close(struct input *in) {
+  for (int i = 0; i < mapping_count; i++) {
+    struct mapping m = mappings[i];
+    if ((const char *)in->data < m.begin || (const char *)in->data >= m.end) continue;
+    mappings[i] = mappings[mapping_count - 1];
+    mapping_count--;
+    munmap(m.begin, (size_t)(m.end - m.begin));
+  }
   if (in->text) text_close(in->text);
   free(in->owned);
   free(in->stream.window);
@@ -256,7 +270,7 @@ int64_t input_read(struct input *in, void *elements, int64_t capacity) {
     got += more;
   }
   if (got < wanted && in->n >= 0) {
-    if (s->regular) fail_short(in);
+    if (s->regular) fail_short(s);
     fail(EXIT_INPUT, "%s: the data ends early: %lld elements of %s were to come", s->name, (long long)in->n,
          sumac_dtype_name(in->dtype));
   }
@@ -273,15 +287,15 @@ void input_load(struct input *in) {
   /* Grown as data arrives, so a header that promises much costs no more than what does arrive. */
   size_t item = dtype_size(in->dtype);
   int64_t capacity = 1 << 16, count = 0, got;
-  char *elements = allocate((size_t)capacity * item);
-  while ((got = input_read(in, elements + (size_t)count * item, capacity - count)) > 0) {
+  in->owned = allocate((size_t)capacity * item);
+  while ((got = input_read(in, (char *)in->owned + (size_t)count * item, capacity - count)) > 0) {
     count += got;
     if (count == capacity) {
       capacity *= 2;
-      elements = reallocate(elements, (size_t)capacity * item);
+      in->owned = reallocate(in->owned, (size_t)capacity * item);
     }
   }
-  in->data = in->owned = elements;
+  in->data = in->owned;
   if (in->format == FORMAT_TEXT) text_shape(in);
 }
 

@@ -85,7 +85,7 @@ double input_bytes(const struct input *in);
 /* The loaded or mapped array, borrowed from the input. */
 sumac_tensor input_tensor(struct input *in);
 
-/* Fails if a mapped file has become shorter: what was read is then not what it held. */
+/* Fails if a file has become shorter: what was read is then not what it held. */
 void input_verify(const struct input *in);
 
 /* Elements of a shape, or −1 beyond 2^62. */

@@ -4,8 +4,8 @@
  *   make_file elements TYPE VALUE...   binary elements; TYPE: u1 u2 u4 u8 i1 i2 i4 i8 f4 f8, > before it:
  *                                      big-endian; VALUE may be xN: the value before it N times in all
  *   make_file header [-v VERSION] [-l LENGTH] [-a ALIGNMENT] DICT
- *   make_file shrink FILE SIZE COMMAND...   runs the command and cuts FILE down once the command has
- *                                           mapped it; exits as the command does
+ *   make_file shrink FILE SIZE COMMAND...   runs the command and cuts FILE down while the command reads
+ *                                           it; exits as the command does
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -71,13 +71,25 @@ static int header(int argc, char **argv) {
   return 0;
 }
 
-static int is_mapped(pid_t child, const char *name) {
-  char path[64], line[4400];
+/* Is the file in the middle of being read: mapped, or at least this far read through a descriptor? */
+static int is_being_read(pid_t child, const char *name) {
+  char path[64], line[4400], target[4400];
   int found = 0;
   snprintf(path, sizeof path, "/proc/%d/maps", (int)child);
-  FILE *maps = fopen(path, "r");
-  while (maps && !found && fgets(line, sizeof line, maps)) found = strstr(line, name) != NULL;
-  if (maps) fclose(maps);
+  FILE *file = fopen(path, "r");
+  while (file && !found && fgets(line, sizeof line, file)) found = strstr(line, name) != NULL;
+  if (file) fclose(file);
+  for (int fd = 3; fd < 8 && !found; fd++) {
+    long long position = 0;
+    snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)child, fd);
+    ssize_t length = readlink(path, target, sizeof target - 1);
+    if (length < 0) continue;
+    target[length] = 0;
+    snprintf(path, sizeof path, "/proc/%d/fdinfo/%d", (int)child, fd);
+    if (!strstr(target, name) || !(file = fopen(path, "r"))) continue;
+    found = fscanf(file, "pos: %lld", &position) == 1 && position > 4 << 20;
+    fclose(file);
+  }
   return found;
 }
 
@@ -89,7 +101,7 @@ static int shrink(int argc, char **argv) {
     _exit(98);
   }
   int status = 0;
-  while (!is_mapped(child, argv[0]))
+  while (!is_being_read(child, argv[0]))
     if (waitpid(child, &status, WNOHANG) != 0) return 97; /* it ended before it could be disturbed */
   if (truncate(argv[0], atoll(argv[1])) != 0) return 96;
   if (waitpid(child, &status, 0) != child) return 95;
