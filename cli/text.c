@@ -31,6 +31,7 @@ struct field {
   const char *text;
   size_t length;
   const char *next; /* the delimiter or newline behind it */
+  bool quoted;
 };
 
 /* ---- messages ------------------------------------------------------------------------------ */
@@ -59,7 +60,7 @@ void text_fail(struct text *t, const char *token, size_t length, const char *wha
     t->line--;
     t->line_at = t->previous_line_at;
   }
-  fail_field(t, &(struct field){token, length, NULL}, what);
+  fail_field(t, &(struct field){.text = token, .length = length}, what);
 }
 
 /* ---- fields -------------------------------------------------------------------------------- */
@@ -103,7 +104,7 @@ static bool find_field(struct text *t, const char *p, struct field *f) {
       if (t->closed) fail_at(t, from - 1, "a quote is never closed");
       return false;
     }
-    *f = (struct field){from, (size_t)(p - from), skip_blanks(t, p + 1)};
+    *f = (struct field){from, (size_t)(p - from), skip_blanks(t, p + 1), true};
     if (f->next >= end) return false;
     if (!ends_field(t, *f->next) && !(t->blanks && f->next > p + 1))
       fail_at(t, f->next, "a quoted field is followed by something else than a delimiter");
@@ -121,7 +122,7 @@ static bool find_field(struct text *t, const char *p, struct field *f) {
   if (q == end) return false;
   const char *last = q;
   while (last > p && is_blank(last[-1])) last--;
-  *f = (struct field){p, (size_t)(last - p), q};
+  *f = (struct field){p, (size_t)(last - p), q, false};
   if (t->blanks) f->next = skip_blanks(t, q);
   if (f->next == end) return false;
   return true;
@@ -156,6 +157,17 @@ static inline void step(struct text *t, const char *next) {
   t->previous_line_at = t->line_at;
   t->line_at = s->position + s->begin;
   t->field = 0;
+}
+
+/* The same, for any field: newlines inside quotes count as lines too. */
+static void step_field(struct text *t, const struct field *f) {
+  struct stream *s = t->stream;
+  const char *p = s->window + s->begin;
+  while (f->quoted && (p = memchr(p, '\n', (size_t)(f->next - p)))) {
+    t->line++;
+    t->line_at = s->position + (uint64_t)(++p - s->window);
+  }
+  step(t, f->next);
 }
 
 /* Goes to the next line without looking at its fields; false at the end of the input. */
@@ -214,7 +226,7 @@ static void finish_line(struct text *t) {
       return;
     }
     if (!next_field(t, &f)) return;
-    step(t, f.next);
+    step_field(t, &f);
   }
 }
 
@@ -222,18 +234,19 @@ static bool field_number(const struct text *t, const struct field *f, struct dec
   return f->text != t->unquoted && decimal_scan(f->text, d) == f->text + f->length;
 }
 
+/* The next number that is wanted, behind which it steps; false at the end of the input. */
 static inline bool next_number(struct text *t, struct decimal *d, struct field *f) {
   struct stream *s = t->stream;
   if (t->wanted >= 0 && t->field > t->wanted) finish_line(t);
   while (t->wanted >= 0 && t->field < t->wanted) {
     if (!next_field(t, f)) return false;
-    step(t, f->next);
+    step_field(t, f);
   }
   const char *p = skip_blanks(t, s->window + s->begin), *end = decimal_scan(p, d);
   if (end) {
     const char *next = skip_blanks(t, end);
     if (next < s->window + s->end && (ends_field(t, *next) || (t->blanks && next > end))) {
-      *f = (struct field){p, (size_t)(end - p), next};
+      *f = (struct field){p, (size_t)(end - p), next, false};
       step(t, next);
       return true;
     }
@@ -245,7 +258,7 @@ static inline bool next_number(struct text *t, struct decimal *d, struct field *
     fail_at(t, f->text, "the field is empty (--skip-nan leaves empty fields out)");
   else if (!field_number(t, f, d))
     fail_field(t, f, "is not a number");
-  step(t, f->next);
+  step_field(t, f);
   return true;
 }
 
@@ -335,7 +348,7 @@ static int64_t read_header(struct text *t, const char *name) {
       if (found >= 0) fail_field(t, &f, "is the name of two columns");
       found = t->field;
     }
-    step(t, f.next);
+    step_field(t, &f);
   } while (t->field > 0);
   if (name && found < 0) fail(EXIT_INPUT, "%s: no column is called '%s'", t->stream->name, name);
   return found;
