@@ -201,12 +201,15 @@ static int within_bound(const oracle_stats *stats, sumac_op op, sumac_acc acc, u
   double unit = acc == SUMAC_ACC_F64 ? 0x1p-53 : 0x1p-24, limit = acc == SUMAC_ACC_F64 ? 0x1p1000 : 0x1p120;
   double least = acc == SUMAC_ACC_F64 ? 0x1p-1074 : 0x1p-149;
   double out_unit = out.bits == 64 ? 0x1p-53 : 0x1p-24, out_least = out.bits == 64 ? 0x1p-1074 : 0x1p-149;
-  double terms = rounded(stats, SUMAC_NORM1, flags, 0), squares = rounded(stats, SUMAC_NORM2, flags, 0);
+  static oracle_stats finite;
+  finite = *stats;
+  finite.plus_inf = finite.minus_inf = finite.invalid = 0;
+  double terms = rounded(&finite, SUMAC_NORM1, flags, 0), squares = rounded(&finite, SUMAC_NORM2, flags, 0);
   squares *= squares;
   if (isnan(want)) return isnan(got);
-  if (isinf(want) && stats->plus_inf + stats->minus_inf != 0) return got == want;
   double largest = op == SUMAC_VAR || op == SUMAC_STD || op == SUMAC_NORM2 ? squares : terms;
   if (!(largest * (op == SUMAC_VAR || op == SUMAC_STD ? n : 1) < limit)) return 1;
+  if (isinf(want) && stats->plus_inf + stats->minus_inf != 0) return got == want;
   double steps = 2 * (64 + log2(n + 1)) * unit, lost = (n + 1) * least, error;
   switch (op) {
   case SUMAC_MEAN: error = (steps * terms + lost) / n; break;
@@ -222,8 +225,9 @@ static int within_bound(const oracle_stats *stats, sumac_op op, sumac_acc acc, u
     break;
   default: error = steps * terms + lost;
   }
-  if (isinf(want)) return isinf(got) || fabs(got) > 0x1p127;
-  if (isinf(got)) return out.bits < 64 && fabs(want) + error > 0x1.fffffcp127;
+  /* out of the output's range, or near its end: inf, or the largest number */
+  double most = out.bits == 64 ? 0x1.fffffffffffffp1023 : 0x1.fffffep127;
+  if (fabs(want) + error >= most && (isinf(got) || fabs(got) == most)) return (got < 0) == (want < 0);
   return fabs(got - want) <= error + 2 * out_unit * fabs(want) + out_least;
 }
 
@@ -248,8 +252,9 @@ static int fits_i64(const oracle_stats *stats, sumac_op op) {
   return 1;
 }
 
-static void check_acc(const where *w, const engine *e, int isa, sumac_op op, sumac_acc acc, const view *x,
-                      const view *y, uint32_t flags, int64_t ddof, const oracle_stats *stats,
+/* Elements of stride 0 are counted, not added one by one: that may round differently. */
+static void check_acc(const where *w, const engine *e, int isa, int repeated, sumac_op op, sumac_acc acc,
+                      const view *x, const view *y, uint32_t flags, int64_t ddof, const oracle_stats *stats,
                       acc_values *values) {
   sumac_dtype out = acc == SUMAC_ACC_I64    ? default_out(op, dtype)
                     : dtype_is_float(dtype) ? default_out(op, dtype)
@@ -266,6 +271,7 @@ static void check_acc(const where *w, const engine *e, int isa, sumac_op op, sum
     oracle_result(stats, op, flags, ddof, out, &want);
     report(w, e, op, acc, out, flags, "bound", status, bits, wanted, want);
   }
+  if (repeated) return;
   if (values->known[op][acc][isa] && values->bits[op][acc][isa] != bits)
     report(w, e, op, acc, out, flags, "another value before", status, bits, SUMAC_OK,
            values->bits[op][acc][isa]);
@@ -343,8 +349,8 @@ static void check_array(data_kind kind, int64_t n, const uint64_t *a, const uint
         }
         for (int acc = SUMAC_ACC_F64; acc < ACCS; acc++)
           if (acc_exists((sumac_op)op, dtype, (sumac_acc)acc))
-            check_acc(&w, e, i, (sumac_op)op, (sumac_acc)acc, &x, &y, wanted[op].flags, wanted[op].ddof,
-                      op == SUMAC_DOT ? &products : &stats, &values);
+            check_acc(&w, e, i, layout == REPEATED, (sumac_op)op, (sumac_acc)acc, &x, &y, wanted[op].flags,
+                      wanted[op].ddof, op == SUMAC_DOT ? &products : &stats, &values);
       }
     }
     view_free(&x);
@@ -527,8 +533,9 @@ static void refuse_the_rest(void **state) {
           if (acc_exists((sumac_op)op, dtype, (sumac_acc)k) || k == acc)
             named &= strstr(sentence, acc_text[k]) != NULL;
         for (int k = 0; k < DTYPES && by_out && !by_acc; k++)
-          if (out_exists((sumac_op)op, dtype, dtypes[k]))
-            named &= strstr(sentence, dtype_text(dtypes[k])) != NULL;
+          if (k < 6 || dtypes[k].bits == 8 || dtypes[k].bits == 64) /* i8...i64 names the ones between */
+            if (out_exists((sumac_op)op, dtype, dtypes[k]))
+              named &= strstr(sentence, dtype_text(dtypes[k])) != NULL;
         if (status != SUMAC_ERR_UNSUPPORTED || bits != (UNTOUCHED & low_bits(dtypes[i])) || !named)
           fail_msg("%s of %s, acc %s, out %s gives %s: \"%s\"", op_text[op], dtype_text(dtype), acc_text[acc],
                    dtype_text(dtypes[i]), sumac_status_name(status), sentence);

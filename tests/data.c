@@ -21,8 +21,7 @@ int same_dtype(sumac_dtype a, sumac_dtype b) { return a.code == b.code && a.bits
 
 const char *dtype_text(sumac_dtype dtype) {
   for (int i = 0; i < DTYPES; i++)
-    if (same_dtype(dtypes[i], dtype))
-      return dtype_names[i];
+    if (same_dtype(dtypes[i], dtype)) return dtype_names[i];
   return "?";
 }
 
@@ -48,8 +47,7 @@ static double uniform(data_random *random) { return (double)(data_next(random) >
 /* Near enough to a normal distribution. */
 static double normal(data_random *random) {
   double sum = -6;
-  for (int i = 0; i < 12; i++)
-    sum += uniform(random);
+  for (int i = 0; i < 12; i++) sum += uniform(random);
   return sum;
 }
 
@@ -59,14 +57,10 @@ static uint64_t mask(int bits) { return bits == 64 ? UINT64_MAX : ((uint64_t)1 <
 
 static int mantissa_bits(sumac_dtype dtype) {
   switch (dtype.code) {
-  case 4:
-    return 7;
-  case 10:
-    return 3;
-  case 12:
-    return 2;
-  default:
-    return dtype.bits == 64 ? 52 : dtype.bits == 32 ? 23 : 10;
+  case 4: return 7;
+  case 10: return 3;
+  case 12: return 2;
+  default: return dtype.bits == 64 ? 52 : dtype.bits == 32 ? 23 : 10;
   }
 }
 
@@ -78,8 +72,7 @@ static int top_field(sumac_dtype dtype) { return (1 << exponent_bits(dtype)) - (
 static uint64_t assemble(sumac_dtype dtype, int negative, int field, uint64_t fraction) {
   int m = mantissa_bits(dtype);
   uint64_t code = (uint64_t)field << m | (fraction & mask(m));
-  if (dtype.code == 10 && code == 0x7f)
-    code--;
+  if (dtype.code == 10 && code == 0x7f) code--;
   return code | (uint64_t)negative << (dtype.bits - 1);
 }
 
@@ -89,8 +82,7 @@ static uint64_t random_number(sumac_dtype dtype, data_random *random, int least_
 }
 
 static uint64_t code_of_nan(sumac_dtype dtype, uint64_t payload) {
-  if (dtype.code == 10)
-    return 0x7f | (payload & 0x80);
+  if (dtype.code == 10) return 0x7f | (payload & 0x80);
   uint64_t inf = (uint64_t)(top_field(dtype) + 1) << mantissa_bits(dtype);
   uint64_t fraction = payload & mask(mantissa_bits(dtype));
   return inf | (fraction == 0 ? 1 : fraction) | (payload >> 63) << (dtype.bits - 1);
@@ -98,41 +90,29 @@ static uint64_t code_of_nan(sumac_dtype dtype, uint64_t payload) {
 
 uint64_t data_code(sumac_dtype dtype, double value) {
   if (!dtype_is_float(dtype)) {
-    if (dtype.code == 6)
-      return value != 0;
+    if (dtype.code == 6) return value != 0;
     return (value < 0 ? (uint64_t)(int64_t)value : (uint64_t)value) & mask(dtype.bits);
   }
   int m = mantissa_bits(dtype), bias = (1 << (exponent_bits(dtype) - 1)) - 1, e,
       negative = signbit(value) != 0;
-  if (isnan(value))
-    return code_of_nan(dtype, (uint64_t)1 << (m - 1));
-  if (isinf(value) && dtype.code == 10)
-    return 0x7f;
-  if (isinf(value))
-    return assemble(dtype, negative, top_field(dtype) + 1, 0);
+  if (isnan(value)) return code_of_nan(dtype, (uint64_t)1 << (m - 1));
+  if (isinf(value) && dtype.code == 10) return 0x7f;
+  if (isinf(value)) return assemble(dtype, negative, top_field(dtype) + 1, 0);
   double fraction = frexp(fabs(value), &e); /* in [1/2, 1): 1.f·2^(e-1) */
   int field = value == 0 ? 0 : e - 1 + bias;
-  if (field > top_field(dtype))
-    return assemble(dtype, negative, top_field(dtype), UINT64_MAX);
-  if (field < 1)
-    return assemble(dtype, negative, 0, (uint64_t)ldexp(fabs(value), m + bias - 1));
+  if (field > top_field(dtype)) return assemble(dtype, negative, top_field(dtype), UINT64_MAX);
+  if (field < 1) return assemble(dtype, negative, 0, (uint64_t)ldexp(fabs(value), m + bias - 1));
   return assemble(dtype, negative, field, (uint64_t)ldexp(fraction, m + 1));
 }
 
 static uint64_t special(sumac_dtype dtype, data_random *random) {
   switch (data_below(random, 6)) {
-  case 0:
-    return data_code(dtype, INFINITY);
-  case 1:
-    return data_code(dtype, -INFINITY);
-  case 2:
-    return data_code(dtype, -0.0);
-  case 3:
-    return 0;
-  case 4:
-    return code_of_nan(dtype, data_next(random));
-  default:
-    return data_code(dtype, 1);
+  case 0: return data_code(dtype, INFINITY);
+  case 1: return data_code(dtype, -INFINITY);
+  case 2: return data_code(dtype, -0.0);
+  case 3: return 0;
+  case 4: return code_of_nan(dtype, data_next(random));
+  default: return data_code(dtype, 1);
   }
 }
 
@@ -141,25 +121,19 @@ static uint64_t special(sumac_dtype dtype, data_random *random) {
 static void ties(sumac_dtype dtype, data_random *random, uint64_t *codes, size_t n) {
   static const int precisions[] = {53, 24, 11, 8, 4, 3};
   int m = mantissa_bits(dtype), p;
-  do
-    p = precisions[data_below(random, 6)];
+  do p = precisions[data_below(random, 6)];
   while (p > m + 1);
   int lowest = p < top_field(dtype) ? p : top_field(dtype);
   int field = lowest + (int)data_below(random, (uint64_t)(top_field(dtype) - lowest + 1));
   int negative = data_next(random) & 1, cut = m + 1 - p;
-  for (size_t i = 0; i < n; i++)
-    codes[i] = i < 3 ? 0 : random_number(dtype, random, 0, field);
-  for (size_t i = 4; i < n; i += 2)
-    codes[i] = codes[i - 1] ^ (uint64_t)1 << (dtype.bits - 1);
-  if (n > 3 && n % 2 == 0)
-    codes[n - 1] = 0;
-  if (n > 0)
-    codes[0] = assemble(dtype, negative, field, data_next(random) >> cut << cut);
+  for (size_t i = 0; i < n; i++) codes[i] = i < 3 ? 0 : random_number(dtype, random, 0, field);
+  for (size_t i = 4; i < n; i += 2) codes[i] = codes[i - 1] ^ (uint64_t)1 << (dtype.bits - 1);
+  if (n > 3 && n % 2 == 0) codes[n - 1] = 0;
+  if (n > 0) codes[0] = assemble(dtype, negative, field, data_next(random) >> cut << cut);
   if (n > 1 && field >= p)
     codes[1] = field > p ? assemble(dtype, negative, field - p, 0)
                          : assemble(dtype, negative, 0, (uint64_t)1 << (m - 1));
-  if (n > 2 && data_next(random) % 3 != 0)
-    codes[2] = assemble(dtype, data_next(random) & 1, 0, 1);
+  if (n > 2 && data_next(random) % 3 != 0) codes[2] = assemble(dtype, data_next(random) & 1, 0, 1);
 }
 
 static void shuffle(uint64_t *codes, size_t n, data_random *random) {
@@ -182,31 +156,19 @@ static void float_codes(sumac_dtype dtype, data_kind kind, data_random *random, 
   for (size_t i = 0; i < n; i++) {
     uint64_t x = data_code(dtype, normal(random));
     switch (kind) {
-    case DATA_UNIFORM:
-      x = data_code(dtype, uniform(random));
-      break;
-    case DATA_WIDE:
-      x = random_number(dtype, random, 0, top + 1);
-      break;
-    case DATA_SUBNORMAL:
-      x = random_number(dtype, random, 0, 1);
-      break;
+    case DATA_UNIFORM: x = data_code(dtype, uniform(random)); break;
+    case DATA_WIDE: x = random_number(dtype, random, 0, top + 1); break;
+    case DATA_SUBNORMAL: x = random_number(dtype, random, 0, 1); break;
     case DATA_CANCELLATION:
       x = i % 2 != 0 ? codes[i - 1] ^ sign : random_number(dtype, random, 0, top + 1);
       break;
     case DATA_SPECIALS:
-      if (data_below(random, n < 64 ? 4 : n / 4) == 0)
-        x = special(dtype, random);
+      if (data_below(random, n < 64 ? 4 : n / 4) == 0) x = special(dtype, random);
       break;
-    case DATA_MINUS_ZERO:
-      x = sign;
-      break;
-    case DATA_RANDOM_BITS:
-      x = data_next(random) & mask(dtype.bits);
-      break;
+    case DATA_MINUS_ZERO: x = sign; break;
+    case DATA_RANDOM_BITS: x = data_next(random) & mask(dtype.bits); break;
     case DATA_OUTLIERS:
-      if (data_below(random, 1000) == 0)
-        x = random_number(dtype, random, 0, top + 1);
+      if (data_below(random, 1000) == 0) x = random_number(dtype, random, 0, top + 1);
       break;
     case DATA_DRIFTING: {
       int field = (int)((unsigned __int128)(falling ? n - 1 - i : i) * (unsigned)top / n);
@@ -217,16 +179,12 @@ static void float_codes(sumac_dtype dtype, data_kind kind, data_random *random, 
       x = random_number(dtype, random, top - 1, 2);
       x = one_sign ? x & ~sign : x;
       break;
-    case DATA_EQUAL:
-      x = first;
-      break;
-    default:
-      break;
+    case DATA_EQUAL: x = first; break;
+    default: break;
     }
     codes[i] = x;
   }
-  if (kind == DATA_CANCELLATION)
-    shuffle(codes, n, random);
+  if (kind == DATA_CANCELLATION) shuffle(codes, n, random);
 }
 
 /* ---- integer codes -------------------------------------------------------------------------- */
@@ -237,41 +195,21 @@ static void int_codes(sumac_dtype dtype, data_kind kind, data_random *random, ui
     uint64_t x = data_next(random);
     switch (kind) {
     case DATA_NORMAL:
-    case DATA_TIES:
-      x = (uint64_t)(int64_t)(normal(random) * (double)((uint64_t)1 << dtype.bits / 3));
-      break;
+    case DATA_TIES: x = (uint64_t)(int64_t)(normal(random) * (double)((uint64_t)1 << dtype.bits / 3)); break;
     case DATA_WIDE:
-    case DATA_DRIFTING:
-      x >>= data_below(random, 64);
-      break;
-    case DATA_SUBNORMAL:
-      x = x % 3 - 1;
-      break;
-    case DATA_CANCELLATION:
-      x = i % 2 != 0 ? 0 - codes[i - 1] : x;
-      break;
-    case DATA_SPECIALS:
-      x = x % 4 == 0 ? top : x % 4 == 1 ? top - 1 : x % 4 == 2 ? whole : 0;
-      break;
-    case DATA_MINUS_ZERO:
-      x = 0;
-      break;
-    case DATA_OUTLIERS:
-      x = x % 1000 == 0 ? data_next(random) : x >> 60;
-      break;
-    case DATA_HUGE:
-      x = first % 2 == 0 ? top - 1 - x % 4 : top + x % 4;
-      break;
-    case DATA_EQUAL:
-      x = first;
-      break;
-    default:
-      break;
+    case DATA_DRIFTING: x >>= data_below(random, 64); break;
+    case DATA_SUBNORMAL: x = x % 3 - 1; break;
+    case DATA_CANCELLATION: x = i % 2 != 0 ? 0 - codes[i - 1] : x; break;
+    case DATA_SPECIALS: x = x % 4 == 0 ? top : x % 4 == 1 ? top - 1 : x % 4 == 2 ? whole : 0; break;
+    case DATA_MINUS_ZERO: x = 0; break;
+    case DATA_OUTLIERS: x = x % 1000 == 0 ? data_next(random) : x >> 60; break;
+    case DATA_HUGE: x = first % 2 == 0 ? top - 1 - x % 4 : top + x % 4; break;
+    case DATA_EQUAL: x = first; break;
+    default: break;
     }
     codes[i] = x & whole;
   }
-  if (kind == DATA_CANCELLATION)
-    shuffle(codes, n, random);
+  if (kind == DATA_CANCELLATION) shuffle(codes, n, random);
 }
 
 void data_codes(sumac_dtype dtype, data_kind kind, data_random *random, uint64_t *codes, size_t n) {
@@ -284,6 +222,5 @@ void data_codes(sumac_dtype dtype, data_kind kind, data_random *random, uint64_t
 void data_pack(sumac_dtype dtype, const uint64_t *codes, size_t n, void *bytes) {
   unsigned char *p = bytes;
   for (size_t i = 0; i < n; i++)
-    for (int byte = 0; byte < dtype.bits / 8; byte++)
-      *p++ = (unsigned char)(codes[i] >> (8 * byte));
+    for (int byte = 0; byte < dtype.bits / 8; byte++) *p++ = (unsigned char)(codes[i] >> (8 * byte));
 }
