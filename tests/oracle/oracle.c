@@ -46,10 +46,18 @@ static oracle_big big_subtract(const oracle_big *a, const oracle_big *b) {
   return difference;
 }
 
+/* Words up to the highest that is not 0. */
+static int big_length(const oracle_big *a) {
+  int n = ORACLE_WORDS;
+  while (n > 0 && a->word[n - 1] == 0) n--;
+  return n;
+}
+
 static oracle_big big_multiply(const oracle_big *a, const oracle_big *b) {
   oracle_big product = {{0}};
-  for (int i = 0; i < ORACLE_WORDS; i++)
-    for (int j = 0; a->word[i] != 0 && i + j < ORACLE_WORDS; j++)
+  int n = big_length(a), m = big_length(b);
+  for (int i = 0; i < n; i++)
+    for (int j = 0; j < m && a->word[i] != 0; j++)
       if (b->word[j] != 0) big_add_at(&product, (uint64_t)a->word[i] * b->word[j], 32 * (i + j));
   return product;
 }
