@@ -29,18 +29,19 @@ static void set_element(mpfr_t r, sumac_dtype dtype, uint64_t bits) {
     float f;
     memcpy(&f, &wide, 4);
     mpfr_set_flt(r, f, MPFR_RNDN);
-  } else if (dtype.code == 2 || dtype.code == 12) {
-    uint16_t half = (uint16_t)(dtype.code == 12 ? bits << 8 : bits);
-    _Float16 h;
-    memcpy(&h, &half, 2);
-    mpfr_set_flt(r, (float)h, MPFR_RNDN);
-  } else if (dtype.code == 10) {
-    int field = bits >> 3 & 15, fraction = bits & 7;
-    if (field == 15 && fraction == 7)
+  } else if (dtype.code == 2 || dtype.code == 10 || dtype.code == 12) {
+    /* No C type that every compiler has: by the definition of the format. */
+    int mantissa = dtype.code == 2 ? 10 : dtype.code == 10 ? 3 : 2, bias = dtype.code == 10 ? 7 : 15;
+    long ones = 2 * bias + 1, field = (long)(bits >> mantissa) & ones, top = 1L << mantissa;
+    long fraction = (long)bits & (top - 1);
+    if (field == ones && (dtype.code == 10 ? fraction == top - 1 : fraction != 0))
       mpfr_set_nan(r);
+    else if (field == ones && dtype.code != 10)
+      mpfr_set_inf(r, 1);
     else
-      mpfr_set_si_2exp(r, field == 0 ? fraction : fraction + 8, (field == 0 ? 1 : field) - 10, MPFR_RNDN);
-    mpfr_setsign(r, r, bits >> 7 & 1, MPFR_RNDN);
+      mpfr_set_si_2exp(r, field == 0 ? fraction : fraction + top, (field == 0 ? 1 : field) - bias - mantissa,
+                       MPFR_RNDN);
+    mpfr_setsign(r, r, bits >> (dtype.bits - 1) & 1, MPFR_RNDN);
   } else if (dtype.code == 6) {
     mpfr_set_ui(r, bits != 0, MPFR_RNDN);
   } else if (dtype.code == 1) {
