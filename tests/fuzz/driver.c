@@ -2,9 +2,10 @@
  *
  * Runs a fuzz target without libFuzzer: first the files named, then mutations of them and of noise.
  *
- *   fuzz_X [-runs=N] [-seed=S] [FILE...]
+ *   fuzz_X [-runs=N] [-seed=S] [-keep] [FILE...]
  *
- * A failing input is left in the file "crash": the input is written before every run.
+ * Runs are a function of their seed. With -keep every input is written to the file "crash" before it is run,
+ * so that a failing one is left there.
  */
 #include "../data.h"
 
@@ -21,6 +22,7 @@ static struct {
   uint8_t at[MOST];
 } corpus[KEPT];
 static size_t kept;
+static int keep_inputs;
 
 static void keep(const uint8_t *data, size_t size, size_t slot) {
   corpus[slot].size = size;
@@ -28,7 +30,7 @@ static void keep(const uint8_t *data, size_t size, size_t slot) {
 }
 
 static void run(const uint8_t *data, size_t size) {
-  FILE *crash = fopen("crash", "wb");
+  FILE *crash = keep_inputs ? fopen("crash", "wb") : NULL;
   if (crash != NULL) {
     fwrite(data, 1, size, crash);
     fclose(crash);
@@ -81,6 +83,8 @@ int main(int argc, char **argv) {
       runs = atol(argv[i] + 6);
     } else if (strncmp(argv[i], "-seed=", 6) == 0) {
       random.state = strtoull(argv[i] + 6, NULL, 0);
+    } else if (strcmp(argv[i], "-keep") == 0) {
+      keep_inputs = 1;
     } else {
       FILE *file = fopen(argv[i], "rb");
       if (file == NULL) {
@@ -108,7 +112,7 @@ int main(int argc, char **argv) {
     if (kept < KEPT || data_below(&random, 20) == 0)
       keep(input, size, kept < KEPT ? kept++ : (size_t)data_below(&random, KEPT));
   }
-  remove("crash");
+  if (keep_inputs) remove("crash");
   printf("%ld runs, none failed\n", runs);
   return 0;
 }
