@@ -3,8 +3,8 @@
  * Serialised states and shared words from anywhere. What is read must write the same bytes and be fit for
  * every call; words that a caller has filled with anything must be refused or serve.
  *
- * Input: with an even first byte, the rest is a serialised state; with an odd one, kind, dtype, then words.
- * So that mutation gets past the checks, the check words and the size are put right if a bit says so.
+ * Input: the first byte says whether the rest is a serialised state, or the words of one, which may be put
+ * right so that they get past the checks, and may go through bytes.
  */
 #include "../data.h"
 #include "../view.h"
@@ -62,64 +62,73 @@ static void use(sumac_state *state) {
   free(second);
 }
 
-static void from_bytes(const uint8_t *data, size_t size, int mend) {
-  sumac_state *state = NULL, *good;
-  unsigned char *bytes = malloc(size + 1), *again = malloc(size + 1);
-  memcpy(bytes, data, size);
-  sumac_dtype dtype = {size > 7 ? bytes[6] : 0, size > 7 ? bytes[7] : 0, 1};
-  if (mend && size > 16 && sumac_state_create(NULL, (sumac_kind)bytes[5], dtype, &good) == SUMAC_OK) {
-    size_t right = sumac_state_size(good);
-    bytes = realloc(bytes, right > size ? right : size);
-    again = realloc(again, right > size ? right : size);
-    memset(bytes + size, 0, right > size ? right - size : 0);
-    size = right;
-    unsigned char *model = malloc(right);
-    must(sumac_state_write(good, model, right) == SUMAC_OK, "write");
-    memcpy(bytes, model, 16);
-    memcpy(bytes + right - 16, model + right - 16, 16);
-    for (size_t i = 20; i + 56 < right; i += 8) /* limbs of 32 bits */
-      memset(bytes + i, 0, 4);
-    free(model);
-    sumac_state_destroy(good);
-  }
-  sumac_status status = sumac_state_read(NULL, bytes, size, &state);
-  must(status == SUMAC_OK || status == SUMAC_ERR_FORMAT, "read");
-  must((state != NULL) == (status == SUMAC_OK), "a state without success");
-  if (state != NULL) {
-    must(sumac_state_size(state) == size && sumac_state_write(state, again, size) == SUMAC_OK, "write back");
-    must(memcmp(bytes, again, size) == 0, "other bytes than were read");
-    use(state);
-  }
-  sumac_state_destroy(state);
-  free(bytes);
-  free(again);
+/* Random words are never a state's; these may be: limbs of 32 bits, counters that can have come about. */
+static void mend(int64_t *words, size_t count, int floats) {
+  int64_t *counter = words + count - 7;
+  for (int64_t *w = words; w < counter; w++) *w &= 0xffffffff;
+  counter[-1] &= 0xfff;
+  for (int i = 1; i < 4; i++) counter[i] = floats ? counter[i] & 3 : 0;
+  counter[0] = (counter[0] & 0xff) + 1 + counter[1] + counter[2] + counter[3];
+  counter[4] = 1;
 }
 
-static void from_words(const uint8_t *data, size_t size, int mend) {
-  sumac_state *state;
+/* A state of a kind and dtype that the input chooses, with words that it fills. */
+static void from_words(const uint8_t *data, size_t size, int mended, int serialised) {
+  sumac_state *state, *twin = NULL;
   int64_t *words;
   size_t count;
-  if (size < 2 ||
-      sumac_state_create(NULL, (sumac_kind)(data[0] % 5), dtypes[data[1] % DTYPES], &state) != SUMAC_OK)
-    return;
+  if (size < 3) return;
+  sumac_dtype dtype = dtypes[data[1] % DTYPES];
+  must(sumac_state_create(NULL, (sumac_kind)(data[0] % 5), dtype, &state) == SUMAC_OK, "create");
   must(sumac_state_words(state, &words, &count) == SUMAC_OK, "words");
-  int64_t one = words[count - 2], hash = words[count - 1];
-  size_t bytes = size - 2 < 8 * count ? size - 2 : 8 * count;
-  memcpy(words, data + 2, bytes);
-  if (mend) { /* as from so many ranks */
-    int64_t ranks = 1 + (words[count - 2] & 0xffff);
+  int64_t one = words[count - 2], hash = words[count - 1], ranks = serialised ? 1 : 1 + data[2];
+  memcpy(words, data + 3, size - 3 < 8 * count ? size - 3 : 8 * count);
+  if (mended) {
+    mend(words, count, dtype_is_float(dtype));
     words[count - 2] = one * ranks;
     words[count - 1] = hash * ranks;
   }
+  if (serialised) { /* the words go through bytes that were not written by the library */
+    size_t bytes = sumac_state_size(state);
+    unsigned char *given = malloc(bytes), *again = malloc(bytes);
+    sumac_state *empty;
+    must(sumac_state_create(NULL, (sumac_kind)(data[0] % 5), dtype, &empty) == SUMAC_OK, "create");
+    must(sumac_state_write(empty, given, bytes) == SUMAC_OK, "write");
+    memcpy(given + 16, words, bytes - 16);
+    sumac_status status = sumac_state_read(NULL, given, bytes, &twin);
+    must(status == SUMAC_OK || status == SUMAC_ERR_FORMAT, "read");
+    if (twin != NULL) {
+      must(sumac_state_write(twin, again, bytes) == SUMAC_OK, "write back");
+      must(memcmp(given, again, bytes) == 0, "other bytes than were read");
+      use(twin);
+    }
+    sumac_state_destroy(twin);
+    sumac_state_destroy(empty);
+    free(given);
+    free(again);
+  }
+  use(state);
+  sumac_state_destroy(state);
+}
+
+static void from_bytes(const uint8_t *data, size_t size) {
+  sumac_state *state = NULL;
+  unsigned char again[4096];
+  sumac_status status = sumac_state_read(NULL, data, size, &state);
+  must(status == SUMAC_OK || status == SUMAC_ERR_FORMAT, "read");
+  must((state != NULL) == (status == SUMAC_OK), "a state without success");
+  if (state == NULL) return;
+  must(size <= sizeof again && sumac_state_write(state, again, size) == SUMAC_OK, "write back");
+  must(memcmp(data, again, size) == 0, "other bytes than were read");
   use(state);
   sumac_state_destroy(state);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   if (size == 0) return 0;
-  if (data[0] % 2 == 0)
-    from_bytes(data + 1, size - 1, data[0] & 2);
+  if (data[0] % 8 == 0)
+    from_bytes(data + 1, size - 1);
   else
-    from_words(data + 1, size - 1, data[0] & 2);
+    from_words(data + 1, size - 1, data[0] % 8 > 2, data[0] % 2);
   return 0;
 }
