@@ -13,6 +13,6 @@ target_compile_definitions(sumac_options INTERFACE _GNU_SOURCE=)
 
 if(SUMAC_SANITIZE)
   target_compile_options(sumac_options INTERFACE
-    -fsanitize=${SUMAC_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -g)
+    -fsanitize=${SUMAC_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
   target_link_options(sumac_options INTERFACE -fsanitize=${SUMAC_SANITIZE})
 endif()

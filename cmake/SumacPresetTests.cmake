@@ -13,5 +13,5 @@ foreach(preset ${SUMAC_TEST_PRESETS})
   endif()
   add_test(NAME preset.${preset} COMMAND ${CMAKE_COMMAND} --workflow --preset ${preset}
     WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
-  set_tests_properties(preset.${preset} PROPERTIES LABELS preset TIMEOUT 600 PROCESSORS 2)
+  set_tests_properties(preset.${preset} PROPERTIES LABELS preset TIMEOUT 900 PROCESSORS 2)
 endforeach()

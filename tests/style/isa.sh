@@ -13,6 +13,7 @@ instructions() { objdump -d --no-show-raw-insn "$1" | awk -F '\t' 'NF > 1 { sub(
 failed=0
 seen=0
 for object; do
+  [ -r "$object" ]
   name=$(basename "$object" .c.o)
   globals=$(nm --defined-only --extern-only "$object" | awk '{ print $3 }')
   case $name in

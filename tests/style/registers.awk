@@ -46,7 +46,7 @@ BEGIN { wanted = split(functions, function_name, " ") }
   if (name != "")
     finish()
   name = $2
-  gsub(/[<>:]/, "", name)
+  gsub(/[<>:]|[.].*/, "", name) # gcc's copies have a suffix
   if (index(" " functions " ", " " name " ") == 0)
     name = ""
   jumps = count = frame_pointer = 0
