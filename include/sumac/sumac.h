@@ -155,9 +155,10 @@ typedef enum sumac_op {
 /* What partial results are held in.
  *   EXACT  the superaccumulator: correctly rounded, same bits everywhere. The default
  *   F64    binary64 (every dtype), F32 binary32 (float dtypes of at most 32 bits): a fixed tree that
- *          depends on n only, so results are run-to-run deterministic and independent of the thread
- *          count; last bits may differ between instruction sets. Error at most about
- *          (300 + log2 n)·u·Σ|terms|, u = 2^-53 or 2^-24 (VAR, STD: times √(1 + n·mean²/Σ(x−mean)²))
+ *          depends on n only (an axis of stride 0 multiplies instead), so results are run-to-run
+ *          deterministic and independent of the thread count; last bits may differ between
+ *          instruction sets. Error at most about (300 + log2 n)·u·Σ|terms|, u = 2^-53 or 2^-24
+ *          (VAR, STD: times √(1 + n·mean²/Σ(x−mean)²))
  *   I64    integer and bool dtypes: the exact value, which must fit in 64 signed bits
  *          (SUMAC_ERR_RANGE otherwise), also before a mean or norm is formed from it
  * MIN, MAX, ARG* and NORMINF select an element and take no accumulator other than the default. */

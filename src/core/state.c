@@ -13,8 +13,6 @@
 #include "cpu/cpu.h"
 
 enum { COUNTERS = 5, CHECKS = 2, HEADER_BYTES = 16, FORMAT_VERSION = 1 };
-/* 2^62 of the largest elements reach less than 2^40 in the top limb of every format. */
-#define MOST_TOP_LIMB ((int64_t)1 << 40)
 static const char *const kind_names[] = {"sum", "abs", "square", "dot", "moments"};
 static const char magic[4] = {'s', 'u', 'm', 'x'};
 
@@ -45,6 +43,13 @@ static int64_t kind_hash(const struct sumac_state *s) {
   return (int64_t)(h & 0x7fffffff) | 1;
 }
 
+/* How far 2^62 of the largest elements, or products, reach in the top limb. */
+static int64_t most_top_limb(enum sumac_type type, struct sumac_format f, bool product) {
+  const struct sumac_type_info *t = &sumac_types[type];
+  int largest = t->cls == SUMAC_C_FLOAT ? (1 << (t->exponent - 1)) + !sumac_has_inf(t) : 64; /* below 2^largest */
+  return (int64_t)1 << (62 + (product ? 2 * largest : largest) - (32 * (f.limbs - 1) - f.bias));
+}
+
 /* Could these limbs, in canonical form, and counters have come about? */
 static bool is_consistent(struct sumac_state *s) {
   const int64_t *c = counters(s), most = (int64_t)1 << 62;
@@ -56,10 +61,13 @@ static bool is_consistent(struct sumac_state *s) {
     return false;
   if (c[0] == c[1] ? !zero || c[4] : (!zero || c[2] || c[3]) && !c[4]) return false;
   if (is_int && (c[1] || c[2] || c[3] || c[4] != (c[0] > 0))) return false;
-  if (s->word[top] > MOST_TOP_LIMB || s->word[top] < -MOST_TOP_LIMB) return false;
+  bool product = s->kind == SUMAC_KIND_SQUARE || s->kind == SUMAC_KIND_DOT;
+  int64_t most_top = most_top_limb(s->type, s->format, product);
+  if (s->word[top] > most_top || s->word[top] < -most_top) return false;
   bool never_negative = s->kind == SUMAC_KIND_ABS || s->kind == SUMAC_KIND_SQUARE;
   if (never_negative && (s->word[top] < 0 || c[3] || c[4] != (c[0] > c[1]))) return false;
-  if (s->square.limbs && (s->word[square_top] < 0 || s->word[square_top] > MOST_TOP_LIMB)) return false;
+  if (s->square.limbs && (s->word[square_top] < 0 || s->word[square_top] > most_top_limb(s->type, s->square, true)))
+    return false;
   return true;
 }
 

@@ -14,7 +14,8 @@
 enum {
   BLOCK = 4096,        /* elements gathered at a time; a plain sum's leaves */
   SUPERBLOCK = 1 << 18, /* elements of one task of a plain sum */
-  SEARCH_BYTES = 1 << 15 /* in which an index is looked for */
+  SEARCH_BYTES = 1 << 15, /* in which an index is looked for */
+  MOMENT_BYTES = 1 << 16  /* of which both sums are formed in turn, while they are in the cache */
 };
 #define PARALLEL_BYTES ((int64_t)1 << 18) /* less than this a thread does not pay; measured: docs/perf-log.md */
 #define CHUNK_BYTES ((int64_t)1 << 20)
@@ -141,7 +142,7 @@ static void exact_add(void *arg, const void *x, const void *y, size_t n) {
     return;
   }
   /* both sums of a piece while it is in the cache */
-  const size_t size = sumac_types[r->type].size, piece = 16384 / size;
+  const size_t size = sumac_types[r->type].size, piece = MOMENT_BYTES / size;
   for (const char *p = x; n; p += piece * size) {
     size_t count = n < piece ? n : piece;
     r->loops->exact[SUMAC_M_SUM][r->type](&r->sum, p, p, count);
@@ -556,7 +557,7 @@ static sumac_status select_result(sumac_context *context, const struct sumac_pla
     w.run = search_add;
     w.arg = &search;
     walk(&w, search.at, left < most ? left : most);
-    struct sumac_real r = {(sumac_u128)logical_index(&plan->inner, search.index), 0, false, false};
+    struct sumac_real r = {(sumac_u128)logical_index(&plan->inner, search.index), 0, false, false, 0};
     *bits = sumac_round(r, f->out, f->saturate, range);
     return SUMAC_OK;
   }

@@ -56,7 +56,7 @@ SUMAC_INLINE bool bytes_tile(enum sumac_type type, enum sumac_map map, const cha
     SUMAC_UNROLL
     for (int p = 0; p < planes; p++) sum[p] = (vi16){0};
     for (size_t i = 0; i < run; i += VB) {
-      v_prefetch(x + i + 4096);
+      v_prefetch(x + i + AHEAD);
       vu8 v = v_load(x + i);
       if (map == SUMAC_M_ABS) v &= INT8_MAX;
       vu8 low = v & 15, high = (vu8)((vu16)v >> 4) & 15;

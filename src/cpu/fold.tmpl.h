@@ -11,19 +11,26 @@
  * value was too large for window 0, or is inf or NaN), `rest` what is left after the last window. Where one
  * of them is not zero, hard_tile() chooses other windows, more windows, or adds by exponent. Any choice
  * gives the same sum; only speed depends on it.
+ *
+ * A large array is read as several streams, from equally many places at once: memory serves one core faster that
+ * way (docs/perf-log.md). Then a tile is n elements at x, n at x + apart, and so on.
  */
 
-enum { LANES = VB / 8, GROUP = 2 * LANES, TILE = 2048 };
+enum { LANES = VB / 8, GROUP = 2 * LANES, TILE = VB > 16 ? 4096 : 2048 };
 
-/* Elements per step of a loop: a group, or a cache line if that is more; for 16 bits, two vectors. */
+/* Elements per step of a loop: a group, or a cache line if that is more; for 16 bits, two vectors; for 8 bits one,
+ * since more would be much code. */
 SUMAC_INLINE size_t step_of(size_t size) {
-  return GROUP * size >= 64 ? GROUP : size == 2 && VB > 32 ? 4 * GROUP : 64 / size;
+  return GROUP * size >= 64 ? GROUP : size == 1 ? VB : VB > 32 ? 4 * GROUP : 64 / size;
 }
 
-/* Adds n elements, a multiple of step_of(), to a sum, or leaves no trace and returns false. */
-typedef bool sumac_tile(struct sumac_sum *sum, const char *x, const char *y, size_t n);
+/* Adds n elements, a multiple of step_of(), to a sum, or leaves no trace and returns false. Where apart is not 0,
+ * n elements of every stream. */
+typedef bool sumac_tile(struct sumac_sum *sum, const char *x, const char *y, size_t n, size_t apart);
 
 SUMAC_INLINE bool is_product(enum sumac_map map) { return map == SUMAC_M_SQUARE || map == SUMAC_M_DOT; }
+
+SUMAC_INLINE int streams_of(enum sumac_map map) { return map == SUMAC_M_DOT ? 2 : 4; }
 
 /* f64 products leave a low part. */
 SUMAC_INLINE bool has_low_part(enum sumac_type type, enum sumac_map map) {
@@ -219,15 +226,14 @@ SUMAC_INLINE bool range_fits(enum sumac_type type, const struct range *r, int e,
   return top < 128 && top + 1 <= e - 1 && bottom - term_depth(type, SUMAC_M_SUM) >= e - depth;
 }
 
-/* Tries n elements, a multiple of step_of(), in K windows at sum->exponent; false leaves no trace. */
-SUMAC_INLINE bool fold_tile(enum sumac_type type, enum sumac_map map, bool wide, int K, struct sumac_sum *sum,
-                            const char *x, const char *y, size_t n) {
+/* Tries n elements of S streams each in K windows at sum->exponent. */
+SUMAC_INLINE bool fold_streams(enum sumac_type type, enum sumac_map map, bool wide, int K, int S, struct sumac_sum *sum,
+                               const char *x, const char *y, size_t n, size_t apart) {
   const size_t size = sumac_types[type].size, step = step_of(size);
   const bool low = has_low_part(type, map);
   const bool ranged = K == 1 || (type != SUMAC_T_F64 && type != SUMAC_T_F32 && type != SUMAC_T_BF16);
   const bool checked = K > 1 && fixed_exponent(type, map) == INT_MIN; /* by `high` and `rest` */
   const int W = low ? K + 1 : K;
-  const int ahead = 4096; /* bytes; measured: docs/perf-log.md */
   vf64 magic[SUMAC_MAX_WINDOWS];
   vu64 acc[2][SUMAC_MAX_WINDOWS], high = {0}, rest = {0}, risk = {0};
   struct range range = {{0}, ~(vu64){0}}, range_y = range;
@@ -239,30 +245,34 @@ SUMAC_INLINE bool fold_tile(enum sumac_type type, enum sumac_map map, bool wide,
     acc[0][k] = acc[1][k] = (vu64){0};
   }
   for (size_t i = 0; i < n; i += step) {
-    const char *px = x + i * size, *py = y + (map == SUMAC_M_DOT ? i * size : 0);
     SUMAC_UNROLL
-    for (size_t b = 0; b < step * size; b += 64) {
-      v_prefetch(px + b + ahead);
-      if (map == SUMAC_M_DOT) v_prefetch(py + b + ahead);
-    }
-    if (ranged) {
+    for (int s = 0; s < S; s++) {
+      const size_t at = i * size + (size_t)s * apart;
+      const char *px = x + at, *py = map == SUMAC_M_DOT ? y + at : px;
       SUMAC_UNROLL
-      for (size_t b = 0; b < step * size; b += VB) {
-        range_add(type, &range, v_load(px + b));
-        if (map == SUMAC_M_DOT) range_add(type, &range_y, v_load(py + b));
+      for (size_t b = 0; b < step * size; b += 64) {
+        v_prefetch(px + b + AHEAD);
+        if (map == SUMAC_M_DOT) v_prefetch(py + b + AHEAD);
       }
-    }
-    SUMAC_UNROLL
-    for (size_t g = 0; g < step; g += GROUP) {
-      vf64 h[2], l[2];
-      load_terms(type, map, wide, px + g * size, py + g * size, h, l, &risk);
+      if (ranged) {
+        SUMAC_UNROLL
+        for (size_t b = 0; b < step * size; b += VB) {
+          range_add(type, &range, v_load(px + b));
+          if (map == SUMAC_M_DOT) range_add(type, &range_y, v_load(py + b));
+        }
+      }
       SUMAC_UNROLL
-      for (int u = 0; u < 2; u++) {
-        if (K == 1) {
-          acc[u][0] += (vu64)(h[u] + magic[0]);
-        } else {
-          fold(h[u], 0, K, magic, acc[u], &high, checked ? &rest : NULL);
-          if (low) fold(l[u], 1, W, magic, acc[u], &high, &rest);
+      for (size_t g = 0; g < step; g += GROUP) {
+        vf64 h[2], l[2];
+        load_terms(type, map, wide, px + g * size, py + g * size, h, l, &risk);
+        SUMAC_UNROLL
+        for (int u = 0; u < 2; u++) {
+          if (K == 1) {
+            acc[u][0] += (vu64)(h[u] + magic[0]);
+          } else {
+            fold(h[u], 0, K, magic, acc[u], &high, checked ? &rest : NULL);
+            if (low) fold(l[u], 1, W, magic, acc[u], &high, &rest);
+          }
         }
       }
     }
@@ -271,16 +281,23 @@ SUMAC_INLINE bool fold_tile(enum sumac_type type, enum sumac_map map, bool wide,
                   (map != SUMAC_M_DOT || range_fits(type, &range_y, sum->exponent, 52))))
     return false;
   if (checked && ((v_or64(high) >> 52) | (v_or64(rest) << 1))) return false;
-  if (is_product(map) && (type == SUMAC_T_F64 || (type == SUMAC_T_BF16 && !wide)) && v_or64(risk) &&
-      !risk_is_zeros(type, map, x, y, n))
-    return false;
+  if (is_product(map) && (type == SUMAC_T_F64 || (type == SUMAC_T_BF16 && !wide)) && v_or64(risk)) {
+    for (int s = 0; s < S; s++)
+      if (!risk_is_zeros(type, map, x + (size_t)s * apart, y + (size_t)s * apart, n)) return false;
+  }
   SUMAC_UNROLL
   for (int k = 0; k < W; k++) {
-    uint64_t adds = n / LANES * ((k < K) + (low && k > 0)); /* at most 2 * 1024 a lane: below 2^62 */
+    uint64_t adds = (size_t)S * n / LANES * ((k < K) + (low && k > 0)); /* at most 1024 a lane, of 2^51 */
     vu64 v = acc[0][k] + acc[1][k] + (((uint64_t)1 << 62) - adds * (uint64_t)((vu64)magic[k])[0]);
     commit(sum, k, v);
   }
   return true;
+}
+
+SUMAC_INLINE bool fold_tile(enum sumac_type type, enum sumac_map map, bool wide, int K, struct sumac_sum *sum,
+                            const char *x, const char *y, size_t n, size_t apart) {
+  if (VB > 16 && apart) return fold_streams(type, map, wide, K, streams_of(map), sum, x, y, n, apart);
+  return fold_streams(type, map, wide, K, 1, sum, x, y, n, 0);
 }
 
 /* Tries n elements of a 16-bit type, a multiple of step_of() and at most NARROW_TILE, in f32: an integer window
@@ -294,7 +311,10 @@ SUMAC_INLINE vu64 widen_add(vu64 lanes, vu32 v) {
   return lanes + ((vu64)v & UINT32_MAX) + ((vu64)v >> 32);
 }
 
-SUMAC_INLINE bool narrow_tile(enum sumac_type type, enum sumac_map map, struct sumac_sum *sum, const char *x, size_t n) {
+SUMAC_INLINE bool narrow_streams(enum sumac_type type, enum sumac_map map, int S, struct sumac_sum *sum, const char *x,
+                                 size_t n, size_t apart) {
+  const int vectors = S == 1 ? 2 : S; /* in a step, all of the one stream, or one of each */
+  const size_t step = S == 1 ? 2 * VB : VB;
   const int e = type == SUMAC_T_F16 ? 17 : sum->exponent;
   if (e < NARROW_LEAST || e > NARROW_MOST) return false;
   open_window(sum, 0, e - 23);
@@ -306,35 +326,34 @@ SUMAC_INLINE bool narrow_tile(enum sumac_type type, enum sumac_map map, struct s
   struct range range = {{0}, ~(vu64){0}};
   SUMAC_UNROLL
   for (int u = 0; u < 4; u++) rest[u] = (vf32){0};
-  for (size_t i = 0; i < n; i += 4 * GROUP) {
-    const char *p = x + 2 * i;
+  for (size_t i = 0; i < 2 * n; i += step) {
     SUMAC_UNROLL
-    for (int b = 0; b < 2 * VB; b += 64) v_prefetch(p + b + 4096);
-    SUMAC_UNROLL
-    for (int u = 0; u < 2; u++) { /* a vector at a time, which keeps it all in 16 registers */
+    for (int u = 0; u < vectors; u++) { /* a vector at a time, which keeps it all in 16 registers */
+      const char *p = x + i + (S == 1 ? (size_t)u * VB : (size_t)u * apart);
       vf32 v[2];
-      vu8 raw = v_load(p + u * VB);
+      vu8 raw = v_load(p);
+      v_prefetch(p + AHEAD);
       range_add(type, &range, raw);
       if (type == SUMAC_T_BF16) { /* order does not matter: even ones, odd ones */
         v[0] = (vf32)((vu32)raw << 16);
         v[1] = (vf32)((vu32)raw & 0xffff0000u);
       } else {
-        v[0] = load_f32(type, p + u * VB);
-        v[1] = load_f32(type, p + u * VB + VB / 2);
+        v[0] = load_f32(type, p);
+        v[1] = load_f32(type, p + VB / 2);
       }
       SUMAC_UNROLL
       for (int h = 0; h < 2; h++) {
         if (map == SUMAC_M_ABS) v[h] = (vf32)((vu32)v[h] & INT32_MAX);
         /* f16's conversion keeps the ports for additions busy, bf16's does not */
         vf32 t = type == SUMAC_T_F16 ? v_add_by_fma(v[h], one, magic) : v[h] + magic, r = v[h] - (t - magic);
-        vf32 *sum_r = &rest[2 * u + h];
-        acc[u] += (vu32)t;
+        vf32 *sum_r = &rest[2 * (u % 2) + h];
+        acc[u % 2] += (vu32)t;
         *sum_r = type == SUMAC_T_F16 ? v_add_by_fma(r, one, *sum_r) : r + *sum_r;
       }
     }
   }
   if (!range_fits(type, &range, e, NARROW_DEPTH)) return false;
-  const uint32_t adds = (uint32_t)(n / (2 * GROUP));
+  const uint32_t adds = (uint32_t)((size_t)S * n / (2 * GROUP));
   vu64 whole = {0}, part = {0};
   vf32 scale = (vf32)v_u32((uint32_t)(NARROW_DEPTH - e + 127) << 23);
   SUMAC_UNROLL
@@ -345,6 +364,12 @@ SUMAC_INLINE bool narrow_tile(enum sumac_type type, enum sumac_map map, struct s
   commit(sum, 0, whole + (((uint64_t)1 << 62) - ((uint64_t)4 << 31)));
   commit(sum, 1, part + (((uint64_t)1 << 62) - ((uint64_t)8 << 31)));
   return true;
+}
+
+SUMAC_INLINE bool narrow_tile(enum sumac_type type, enum sumac_map map, struct sumac_sum *sum, const char *x, size_t n,
+                              size_t apart) {
+  if (VB > 16 && apart) return narrow_streams(type, map, streams_of(map), sum, x, n, apart);
+  return narrow_streams(type, map, 1, sum, x, n, 0);
 }
 
 /* Exponents of the greatest and the least non-zero |h| in a tile; false if an h is inf or NaN. */
@@ -376,7 +401,7 @@ SUMAC_INLINE bool tile_span(enum sumac_type type, enum sumac_map map, const char
 
 /* Adds by exponent: a term's 53 bits, shifted by its exponent modulo 32, go to two neighbouring bins of 32
  * binades, of which every lane has its own. Takes finite terms of any size. */
-enum { BINS = SUMAC_MAX_LIMBS + 6, BIN_COPIES = 4, BIN_BIAS = 64 };
+enum { BINS = SUMAC_MAX_LIMBS + 6, BIN_COPIES = 4, BIN_BIAS = 64, BIN_TILE = 2048 };
 
 struct bins {
   int64_t bin[BIN_COPIES][BINS];
@@ -398,7 +423,7 @@ SUMAC_INLINE void bins_add(struct bins *bins, vf64 v, int offset) {
   }
 }
 
-/* At most TILE elements: 1024 terms a bin, of 2^52 and less. f64 products may over- or underflow: such groups go
+/* At most BIN_TILE elements: 1024 terms a bin, of 2^52 and less. f64 products may over- or underflow: such groups go
  * by the book. */
 SUMAC_INLINE void bins_tile(enum sumac_type type, enum sumac_map map, struct sumac_sum *sum, const char *x,
                             const char *y, size_t n) {
@@ -433,49 +458,57 @@ SUMAC_INLINE void bins_tile(enum sumac_type type, enum sumac_map map, struct sum
   sumac_carry(sum->number.limb, sum->number.format.limbs + SUMAC_SPARE_LIMBS);
 }
 
-/* A tile that the usual windows did not take. */
-SUMAC_INLINE bool hard_tile(enum sumac_type type, enum sumac_map map, struct sumac_sum *sum, const char *x,
-                            const char *y, size_t n) {
+/* Chooses windows for a tile of one stream, which then takes them, or goes by exponent. */
+SUMAC_INLINE void fit_tile(enum sumac_type type, enum sumac_map map, struct sumac_sum *sum, const char *x, const char *y,
+                           size_t n) {
   const struct sumac_type_info *t = &sumac_types[type];
-  if (t->cls != SUMAC_C_FLOAT) return true; /* integers have none */
+  if (t->cls != SUMAC_C_FLOAT) return; /* integers have none */
   const int least = least_windows(type, map);
   const bool fixed = fixed_exponent(type, map) != INT_MIN;
   _Alignas(64) char buffer[2][TILE * sizeof(double)];
   int top = 0, bottom = 0;
-  /* While a larger number of windows is held on to, that is tried first. */
-  if (sum->windows == 2 && least < 2 && fold_tile(type, map, true, 2, sum, x, y, n)) return true;
-  if (sum->windows == 4 && fold_tile(type, map, true, 4, sum, x, y, n)) return true;
-  if (sum->windows == 8 && fold_tile(type, map, true, 8, sum, x, y, n)) return true;
   if (fixed || !tile_span(type, map, x, y, n, &top, &bottom)) {
     if (sumac_sum_specials(sum, t, map, x, y, n, buffer[0], buffer[1])) {
       x = buffer[0]; /* a copy with neutral elements in place of inf and NaN */
       y = buffer[1];
-      if (fixed) return fold_tile(type, map, false, least, sum, x, y, n);
-      if (!tile_span(type, map, x, y, n, &top, &bottom)) top = 1024;
+      if (!fixed && !tile_span(type, map, x, y, n, &top, &bottom)) top = 1024;
     } else {
       top = 1024; /* a product overflowed */
     }
   }
-  int depth = term_depth(type, map);
-  int slack = least == 1 ? 6 : 24;
+  if (fixed) { /* fits, inf and NaN being gone */
+    (void)fold_tile(type, map, false, least, sum, x, y, n, 0);
+    return;
+  }
+  const int slack = least == 1 ? 6 : 24;
   if (top + 2 > sum->exponent || top + slack < sum->exponent) sum->exponent = top + 3 < 1023 ? top + 3 : 1023;
-  int need = (sum->exponent - (bottom - depth) + 51) / 52 - has_low_part(type, map);
+  int need = (sum->exponent - (bottom - term_depth(type, map)) + 51) / 52 - has_low_part(type, map);
   bool done = false;
-  sum->windows = 0;
+  sum->windows = SUMAC_BY_EXPONENT;
   if (top <= sum->exponent - 2) {
-    if (need <= 2)
-      sum->windows = 2, done = fold_tile(type, map, true, 2, sum, x, y, n);
-    if (!done && need <= 4)
-      sum->windows = 4, done = fold_tile(type, map, true, 4, sum, x, y, n);
-    if (!done && need <= 8)
-      sum->windows = 8, done = fold_tile(type, map, true, 8, sum, x, y, n);
+    if (need <= 2 && (done = fold_tile(type, map, true, 2, sum, x, y, n, 0))) sum->windows = 2;
+    if (!done && need <= 4 && (done = fold_tile(type, map, true, 4, sum, x, y, n, 0))) sum->windows = 4;
+    if (!done && need <= 8 && (done = fold_tile(type, map, true, 8, sum, x, y, n, 0))) sum->windows = 8;
   }
-  if (!done) {
-    sum->windows = SUMAC_BY_EXPONENT;
-    for (size_t i = 0; i < n; i += TILE)
-      bins_tile(type, map, sum, x + i * t->size, y + i * t->size, n - i < TILE ? n - i : TILE);
+  if (done) return;
+  for (size_t i = 0; i < n; i += BIN_TILE)
+    bins_tile(type, map, sum, x + i * t->size, y + i * t->size, n - i < BIN_TILE ? n - i : BIN_TILE);
+}
+
+/* A tile that the usual windows did not take. */
+SUMAC_INLINE bool hard_tile(enum sumac_type type, enum sumac_map map, struct sumac_sum *sum, const char *x,
+                            const char *y, size_t n, size_t apart, sumac_tile *fit) {
+  if (sumac_types[type].cls != SUMAC_C_FLOAT) return true; /* integers have none */
+  /* While a larger number of windows is held on to, that is tried first. */
+  if (sum->windows == 2 && least_windows(type, map) < 2 && fold_tile(type, map, true, 2, sum, x, y, n, apart)) return true;
+  if (sum->windows == 4 && fold_tile(type, map, true, 4, sum, x, y, n, apart)) return true;
+  int windows = 0;
+  for (int s = 0; s < (apart ? streams_of(map) : 1); s++) {
+    fit(sum, x + (size_t)s * apart, y + (size_t)s * apart, n, 0);
+    if (sum->windows > windows) windows = sum->windows;
   }
-  if (sum->windows <= least) return true;
+  sum->windows = windows;
+  if (windows <= least_windows(type, map)) return true;
   sum->hold = sum->backoff; /* stay with what was needed for 0, 1, 3, 7, 15 tiles */
   sum->backoff = sum->backoff < 15 ? 2 * sum->backoff + 1 : 15;
   return true;
@@ -496,48 +529,73 @@ SUMAC_INLINE void first_window(enum sumac_type type, enum sumac_map map, struct 
 
 /* The tile that most data needs. */
 SUMAC_INLINE bool usual_tile(enum sumac_type type, enum sumac_map map, struct sumac_sum *sum, const char *x, const char *y,
-                             size_t n) {
+                             size_t n, size_t apart) {
   if (sumac_types[type].cls != SUMAC_C_FLOAT) return true; /* integers have none */
-  if (has_narrow_tile(type, map)) return narrow_tile(type, map, sum, x, n);
-  return fold_tile(type, map, false, least_windows(type, map), sum, x, y, n);
+  if (has_narrow_tile(type, map)) return narrow_tile(type, map, sum, x, n, apart);
+  return fold_tile(type, map, false, least_windows(type, map), sum, x, y, n, apart);
 }
 
-/* sumac_exact_loop for floats. usual and hard are usual_tile() and hard_tile() of the same type and map, out of
- * line: their loops want all registers. */
+/* The tile functions of one type and map, out of line: their loops want all registers. */
+struct tiles {
+  sumac_tile *usual, *hard;
+};
+
+SUMAC_INLINE void add_tile(enum sumac_type type, enum sumac_map map, struct sumac_sum *sum, const char *x, const char *y,
+                           size_t n, size_t apart, struct tiles tiles) {
+  const int least = least_windows(type, map);
+  if (!sum->windows) first_window(type, map, sum, x, y, n);
+  if (sum->windows != least && sum->hold > 0) {
+    sum->hold--;
+    tiles.hard(sum, x, y, n, apart);
+    return;
+  }
+  sum->windows = least;
+  if (tiles.usual(sum, x, y, n, apart))
+    sum->backoff = 0;
+  else
+    tiles.hard(sum, x, y, n, apart);
+}
+
+/* Of an array that is worth several streams; the base instruction set goes without, for its size. */
+#define STREAM_BYTES (VB > 16 ? (size_t)1 << 17 : SIZE_MAX)
+
+/* sumac_exact_loop for floats. */
 SUMAC_INLINE void exact_floats(enum sumac_type type, enum sumac_map map, struct sumac_sum *sum, const char *x,
-                               const char *y, size_t n, sumac_tile *usual, sumac_tile *hard) {
+                               const char *y, size_t n, struct tiles tiles) {
   const struct sumac_type_info *t = &sumac_types[type];
-  const size_t size = t->size, step = step_of(size);
-  const int least = least_windows(type, map), fixed = fixed_exponent(type, map);
+  const size_t size = t->size, step = step_of(size), streams = (size_t)streams_of(map);
   const size_t most = has_narrow_tile(type, map) ? NARROW_TILE : TILE;
+  const int fixed = fixed_exponent(type, map);
   if (map != SUMAC_M_DOT) y = x;
   sum->counts.n += (int64_t)n;
   if (fixed != INT_MIN && sum->exponent != fixed) sum->windows = 0;
+  if (sum->waiting[0] > 1 << 28) sumac_sum_flush(sum);
+  if (n * size >= STREAM_BYTES) {
+    size_t part = n / streams, each = most / streams;
+    part -= part % each;
+    if (part * size % 4096 == 0) part -= 1024 / size; /* so that streams do not meet in one set of the cache */
+    for (size_t i = 0, count; i < part; i += count) {
+      count = part - i < each ? part - i : each;
+      for (size_t s = 0; s < streams && !sum->counts.not_negative_zero; s++)
+        sumac_sum_note_zeros(sum, t, map, x + (i + s * part) * size, y + (i + s * part) * size, count);
+      add_tile(type, map, sum, x + i * size, y + i * size, count, part * size, tiles);
+    }
+    x += streams * part * size;
+    y += streams * part * size;
+    n -= streams * part;
+  }
   while (n) {
     size_t count = n < most ? n : most;
-    if (!sum->counts.not_negative_zero) sumac_sum_note_zeros(sum, t, map, x, y, count < step ? count : count - count % step);
     const char *px = x, *py = y;
     _Alignas(64) char pad[2][256];
+    if (count >= step) count -= count % step;
+    if (!sum->counts.not_negative_zero) sumac_sum_note_zeros(sum, t, map, x, y, count);
     if (count < step) { /* the tail: a step of its own, filled up with terms that are -0 */
       sumac_pad(t, pad[0], x, count, step, true);
       px = py = pad[0];
       if (map == SUMAC_M_DOT) sumac_pad(t, pad[1], y, count, step, false), py = pad[1];
-    } else {
-      count -= count % step;
     }
-    size_t whole = count < step ? step : count;
-    if (!sum->windows) first_window(type, map, sum, px, py, whole);
-    if (sum->windows != least && sum->hold > 0) {
-      sum->hold--;
-      hard(sum, px, py, whole);
-    } else {
-      sum->windows = least;
-      if (usual(sum, px, py, whole))
-        sum->backoff = 0;
-      else
-        hard(sum, px, py, whole);
-    }
-    if (sum->waiting[0] > 1 << 28) sumac_sum_flush(sum);
+    add_tile(type, map, sum, px, py, count < step ? step : count, 0, tiles);
     x += count * size;
     y += count * size;
     n -= count;

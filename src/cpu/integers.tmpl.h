@@ -10,7 +10,7 @@ SUMAC_INLINE sumac_i128 sum_bytes(enum sumac_type type, enum sumac_map map, cons
   const bool biased = type == SUMAC_T_I8 && map == SUMAC_M_SUM;
   size_t i = 0;
   for (; i + 2 * VB <= n; i += 2 * VB) {
-    v_prefetch(x + i + 4096);
+    v_prefetch(x + i + AHEAD);
     SUMAC_UNROLL
     for (int u = 0; u < 2; u++) {
       vu8 v = v_load(x + i + u * VB);
@@ -40,8 +40,8 @@ SUMAC_INLINE sumac_i128 sum_words(enum sumac_type type, enum sumac_map map, cons
   size_t i = 0;
   for (; i + 2 * lanes <= n; i += 2 * lanes) {
     const char *p = x + i * (size_t)bits / 8;
-    v_prefetch(p + 4096);
-    if (VB == 64) v_prefetch(p + 4096 + 64);
+    v_prefetch(p + AHEAD);
+    if (VB == 64) v_prefetch(p + AHEAD + 64);
     SUMAC_UNROLL
     for (int u = 0; u < 2; u++) {
       vu8 raw = v_load(p + u * VB);

@@ -108,8 +108,8 @@ SUMAC_INLINE double plain_f64(enum sumac_type type, int map, const char *x, cons
     for (; i + step <= n; i += step) {
       const char *px = x + i * size, *py = dot ? y + i * size : px;
       for (size_t b = 0; b < step * size; b += 64) {
-        v_prefetch(px + b + 4096);
-        if (dot) v_prefetch(py + b + 4096);
+        v_prefetch(px + b + AHEAD);
+        if (dot) v_prefetch(py + b + AHEAD);
       }
       SUMAC_UNROLL
       for (size_t u = 0; u < step / width; u++) {
@@ -144,8 +144,8 @@ SUMAC_INLINE double plain_f32(enum sumac_type type, int map, const char *x, cons
     for (; i + step <= n; i += step) {
       const char *px = x + i * size, *py = dot ? y + i * size : px;
       for (size_t b = 0; b < step * size; b += 64) {
-        v_prefetch(px + b + 4096);
-        if (dot) v_prefetch(py + b + 4096);
+        v_prefetch(px + b + AHEAD);
+        if (dot) v_prefetch(py + b + AHEAD);
       }
       SUMAC_UNROLL
       for (size_t u = 0; u < PLAIN_VECTORS; u++) {

@@ -84,10 +84,15 @@ static struct sumac_pool *pool_get(sumac_context *context) {
   return pool;
 }
 
-/* Signals are for the program's own threads. */
+/* Signals are for the program's own threads; but those that an access raises come to the thread that made it,
+ * and would kill the process where they are blocked. */
 static void start_threads(struct sumac_pool *pool, int wanted) {
   sigset_t all, old;
   sigfillset(&all);
+  sigdelset(&all, SIGBUS);
+  sigdelset(&all, SIGSEGV);
+  sigdelset(&all, SIGFPE);
+  sigdelset(&all, SIGILL);
   pthread_sigmask(SIG_SETMASK, &all, &old);
   while (pool->threads < wanted && !pthread_create(&pool->thread[pool->threads], NULL, thread_main, pool))
     pool->threads++;

@@ -97,7 +97,7 @@ SUMAC_INLINE int64_t select_loop(enum sumac_type type, enum sumac_map map, const
   for (; i + 4 * lanes <= n; i += 4 * lanes) {
     const char *p = x + i * size;
     SUMAC_UNROLL
-    for (int b = 0; b < 4 * VB; b += 64) v_prefetch(p + b + 4096);
+    for (int b = 0; b < 4 * VB; b += 64) v_prefetch(p + b + AHEAD);
     SUMAC_UNROLL
     for (int u = 0; u < 4; u++) best[u] = select_step(type, map, skip_nan, v_load(p + u * VB), best[u], &nans);
   }

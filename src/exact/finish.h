@@ -58,12 +58,13 @@ SUMAC_HD static inline bool sumac_digits_divide(uint32_t *digit, int count, uint
 
 SUMAC_HD static inline struct sumac_real sumac_real_of_digits(const uint32_t *digit, int count, int bias,
                                                               bool negative, bool sticky) {
-  struct sumac_real r = {0, 0, negative, sticky};
+  struct sumac_real r = {0, 0, negative, sticky, 0};
   while (count > 0 && !digit[count - 1]) count--;
   int i = count;
   while (i > 0 && r.bits >> 96 == 0) r.bits = r.bits << 32 | digit[--i];
   r.exponent = 32 * i - bias;
-  if (i > 0) sumac_real_fill(&r, digit[--i]);
+  if (i > 0) sumac_real_fill(&r, digit[i - 1], i > 1 ? digit[i - 2] : 0);
+  i = i > 2 ? i - 2 : 0;
   while (i > 0 && !r.sticky) r.sticky = digit[--i] != 0;
   return r;
 }
@@ -123,7 +124,7 @@ SUMAC_HD static inline uint64_t sumac_special(const struct sumac_finish *f, bool
   }
   *range = true;
   if (nan) return 0;
-  struct sumac_real far = {(sumac_u128)1 << 127, 0, negative, false};
+  struct sumac_real far = {(sumac_u128)1 << 127, 0, negative, false, 0};
   return sumac_round(far, t, true, range);
 }
 
@@ -144,7 +145,7 @@ SUMAC_HD static inline uint64_t sumac_finish_sums(const struct sumac_finish *f, 
     r = sumac_real_mean(s, sf, n);
   else
     r = sumac_real_of_limbs(s, sf.limbs, sf.bias);
-  if (!r.bits && !r.sticky) r.negative = !spread && n > 0 && !c->not_negative_zero && f->out->cls == SUMAC_C_FLOAT;
+  if (!r.bits) r.negative = !spread && n > 0 && !c->not_negative_zero && f->out->cls == SUMAC_C_FLOAT;
   if (f->kind == SUMAC_F_ROOT || f->kind == SUMAC_F_DEVIATION) r = sumac_real_sqrt(r);
   return sumac_round(r, f->out, f->saturate, range);
 }

@@ -12,13 +12,14 @@
 
 #include "exact/exact.h"
 
-/* (-1)^negative * (bits + a fraction in [0, 1), non-zero iff sticky) * 2^exponent.
- * Where sticky is set, bits has 128 significant bits, or 64 after a square root: more than any type's
- * precision + 2. */
+/* (-1)^negative * (bits + guard / 4 + a fraction below 1/4, non-zero iff sticky) * 2^exponent.
+ * Where guard or sticky is set, bits has 128 significant bits, or 65 after a square root: more than any type's
+ * precision + 1. */
 struct sumac_real {
   sumac_u128 bits;
   int exponent;
   bool negative, sticky;
+  uint8_t guard; /* two bits: a square root needs to know them */
 };
 
 SUMAC_HD static inline int sumac_bit_length(sumac_u128 v) {
@@ -39,42 +40,49 @@ SUMAC_HD static inline uint64_t sumac_magnitude_limb(const int64_t *limb, int co
   return i == count - 1 ? v : v & 0xffffffff;
 }
 
-/* Fills r.bits, which has at least 97 bits, up to 128 from the digit below; what is left is sticky. */
-SUMAC_HD static inline void sumac_real_fill(struct sumac_real *r, uint32_t digit) {
+/* Fills r.bits, which has at least 97 bits, up to 128, and the guard, from the two digits below; what is left of
+ * these is sticky. */
+SUMAC_HD static inline void sumac_real_fill(struct sumac_real *r, uint32_t first, uint32_t second) {
   int room = 128 - sumac_bit_length(r->bits);
-  r->bits = r->bits << room | (uint64_t)digit >> (32 - room);
+  uint64_t next = (uint64_t)first << 32 | second;
+  if (room) r->bits = r->bits << room | next >> (64 - room);
   r->exponent -= room;
-  r->sticky |= (digit & sumac_low_bits(32 - room)) != 0;
+  next <<= room;
+  r->guard = (uint8_t)(next >> 62);
+  r->sticky |= next << 2 != 0;
 }
 
 /* The value of canonical limbs. */
 SUMAC_HD static inline struct sumac_real sumac_real_of_limbs(const int64_t *limb, int count, int bias) {
-  struct sumac_real r = {0, 0, limb[count - 1] < 0, false};
+  struct sumac_real r = {0, 0, limb[count - 1] < 0, false, 0};
   int lowest = 0, i = count;
   while (lowest < count - 1 && !limb[lowest]) lowest++;
   while (i > 0 && r.bits >> 96 == 0)
     r.bits = r.bits << 32 | sumac_magnitude_limb(limb, count, r.negative, lowest, --i);
   r.exponent = 32 * i - bias;
   if (i > lowest) {
-    sumac_real_fill(&r, (uint32_t)sumac_magnitude_limb(limb, count, r.negative, lowest, i - 1));
-    r.sticky |= i - 1 > lowest;
+    uint64_t first = sumac_magnitude_limb(limb, count, r.negative, lowest, i - 1);
+    uint64_t second = i > 1 ? sumac_magnitude_limb(limb, count, r.negative, lowest, i - 2) : 0;
+    sumac_real_fill(&r, (uint32_t)first, (uint32_t)second);
+    r.sticky |= i - 2 > lowest;
   }
   return r;
 }
 
 /* The value of one element. */
 SUMAC_HD static inline struct sumac_real sumac_real_of_element(struct sumac_element e) {
-  struct sumac_real r = {e.magnitude, e.exponent, e.negative, false};
+  struct sumac_real r = {e.magnitude, e.exponent, e.negative, false, 0};
   return r;
 }
 
-/* The square root of r >= 0: floor of 64 bits and sticky. */
+/* The square root of r >= 0: floor of 65 bits, and sticky. */
 SUMAC_HD static inline struct sumac_real sumac_real_sqrt(struct sumac_real r) {
   if (!r.bits) return r;
   int shift = 128 - sumac_bit_length(r.bits);
   if ((r.exponent - shift) & 1) shift--; /* 127 or 128 significant bits, even exponent */
-  if (shift < 0) { /* 128 bits and an odd exponent: one bit goes to sticky */
-    r.sticky |= (bool)(r.bits & 1);
+  if (shift < 0) {                       /* 128 bits and an odd exponent: one bit becomes a guard */
+    r.sticky |= r.guard & 1;
+    r.guard = (uint8_t)((unsigned)(r.bits & 1) << 1 | r.guard >> 1);
     r.bits >>= 1;
   } else {
     r.bits <<= shift;
@@ -82,12 +90,16 @@ SUMAC_HD static inline struct sumac_real sumac_real_sqrt(struct sumac_real r) {
   r.exponent -= shift;
   uint64_t root = 0;
   for (uint64_t bit = (uint64_t)1 << 63; bit; bit >>= 1) {
-    uint64_t try = root | bit;
-    if ((sumac_u128)try * try <= r.bits) root = try;
+    uint64_t wider = root | bit;
+    if ((sumac_u128)wider * wider <= r.bits) root = wider;
   }
-  r.sticky |= (sumac_u128)root * root != r.bits;
-  r.bits = root;
-  r.exponent /= 2;
+  /* one more: (2 root + 1)^2 = 4 root^2 + 4 root + 1 */
+  sumac_u128 rest = (r.bits - (sumac_u128)root * root) << 2 | r.guard, step = ((sumac_u128)root << 2) + 1;
+  bool last = rest >= step;
+  r.sticky |= rest != (last ? step : 0);
+  r.bits = (sumac_u128)root << 1 | last;
+  r.exponent = r.exponent / 2 - 1;
+  r.guard = 0;
   return r;
 }
 
@@ -120,7 +132,7 @@ SUMAC_HD static inline uint64_t sumac_round(struct sumac_real r, const struct su
       kept = r.bits << -shift;
     } else {
       bool half = shift <= 128 && (r.bits >> (shift - 1) & 1);
-      bool below = r.sticky || (shift > 128 ? r.bits != 0 : (r.bits & (((sumac_u128)1 << (shift - 1)) - 1)) != 0);
+      bool below = r.sticky || r.guard || (shift > 128 ? r.bits != 0 : (r.bits & (((sumac_u128)1 << (shift - 1)) - 1)) != 0);
       kept = shift >= 128 ? 0 : r.bits >> shift;
       kept += half && (below || (kept & 1));
     }
