@@ -3,6 +3,7 @@
 # Rules of the house that are about the text of the files (CONTRIBUTING.md gives the reasons).
 set -eu
 cd "$ROOT"
+export LC_ALL=C.UTF-8 # a column is a character
 failed=0
 fault() {
   echo "$1"
