@@ -137,8 +137,8 @@ struct contender {
   bool reads_f32; /* as many bytes of read_arena instead of the group's array */
 };
 
-/* A row of the report: the ratio to the fastest, in each repetition, of the contenders in the set
- * `against` (bit i: contender i). */
+/* A row of the report: the ratio to the fastest of the contenders in the set `against` (bit i: contender
+ * i). */
 struct comparison {
   const char *name;
   int contender;
@@ -380,6 +380,22 @@ static double median(double *values, int n, double *noise) {
 
 static double times[MAX_CONTENDERS][MAX_REPETITIONS];
 
+/* Of a set, the contender with the least median. (The least of each repetition would be none's speed.) */
+static int fastest(const struct group *group, uint32_t set) {
+  int best_one = -1;
+  double least = INFINITY, values[MAX_REPETITIONS], noise;
+  for (int c = 0; c < group->contender_count; c++) {
+    if (!(set >> c & 1)) continue;
+    memcpy(values, times[c], (size_t)options.repetitions * sizeof *values);
+    double middle = median(values, options.repetitions, &noise);
+    if (middle < least) {
+      least = middle;
+      best_one = c;
+    }
+  }
+  return best_one;
+}
+
 static void report_comparison(const struct group *group, const struct comparison *comparison,
                               const int *wrong) {
   const struct contender *contender = &group->contenders[comparison->contender];
@@ -398,12 +414,8 @@ static void report_comparison(const struct group *group, const struct comparison
   memcpy(values, own, (size_t)options.repetitions * sizeof *values);
   row.seconds = median(values, options.repetitions, &row.noise);
   if (comparison->against) {
-    for (int r = 0; r < options.repetitions; r++) {
-      double least = INFINITY;
-      for (int c = 0; c < group->contender_count; c++)
-        if (comparison->against >> c & 1) least = fmin(least, times[c][r]);
-      values[r] = least / own[r];
-    }
+    int rival = fastest(group, comparison->against);
+    for (int r = 0; r < options.repetitions; r++) values[r] = times[rival][r] / own[r];
     row.against = comparison->against_name;
     double noise;
     row.ratio = median(values, options.repetitions, &noise);

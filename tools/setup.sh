@@ -9,7 +9,7 @@ case ${1:-} in
 run) optional="" ;;
 # What these are for is skipped, by name, where they are missing.
 test) optional="g++ clang clang-format clang-tidy cppcheck binutils libcmocka-dev libmpfr-dev" ;;
-bench) optional="libopenblas-dev" ;;
+bench) optional="libopenblas-dev python3-venv" ;;
 *)
   echo "usage: $0 run|test|bench" >&2
   exit 2
