@@ -43,11 +43,26 @@ static int64_t kind_hash(const struct sumac_state *s) {
   return (int64_t)(h & 0x7fffffff) | 1;
 }
 
-/* How far 2^62 of the largest elements, or products, reach in the top limb. */
-static int64_t most_top_limb(enum sumac_type type, struct sumac_format f, bool product) {
-  const struct sumac_type_info *t = &sumac_types[type];
-  int largest = t->cls == SUMAC_C_FLOAT ? (1 << (t->exponent - 1)) + !sumac_has_inf(t) : 64; /* below 2^largest */
-  return (int64_t)1 << (62 + (product ? 2 * largest : largest) - (32 * (f.limbs - 1) - f.bias));
+/* Exponents of the least power of two above a type's largest element, and of its last place. */
+static int above_largest(const struct sumac_type_info *t) {
+  return t->cls == SUMAC_C_FLOAT ? (1 << (t->exponent - 1)) + !sumac_has_inf(t) : 64;
+}
+static int last_place(const struct sumac_type_info *t) {
+  return t->cls == SUMAC_C_FLOAT ? 2 - (1 << (t->exponent - 1)) - t->mantissa : 0;
+}
+
+/* Is a sum's magnitude at most `terms` times the least power of two above the largest element, or product? Sums
+ * of such sums are such sums again. */
+static bool is_within(const int64_t *limb, struct sumac_format f, enum sumac_type type, bool product, int64_t terms) {
+  int above = above_largest(&sumac_types[type]);
+  struct sumac_real r = sumac_real_of_limbs(limb, f.limbs, f.bias);
+  int shift = (product ? 2 * above : above) - r.exponent; /* |value| against terms * 2^shift, in units of r */
+  if (!r.bits) return true;
+  if (shift < 0) return sumac_bit_length(r.bits) - shift <= 64 && (sumac_i128)(r.bits << -shift) <= terms;
+  if (shift > 127) return terms > 0;
+  sumac_i128 whole = (sumac_i128)(r.bits >> shift);
+  bool more = r.bits != (sumac_u128)whole << shift || r.guard || r.sticky;
+  return whole < terms || (whole == terms && !more);
 }
 
 /* Could these limbs, in canonical form, and counters have come about? */
@@ -62,11 +77,11 @@ static bool is_consistent(struct sumac_state *s) {
   if (c[0] == c[1] ? !zero || c[4] : (!zero || c[2] || c[3]) && !c[4]) return false;
   if (is_int && (c[1] || c[2] || c[3] || c[4] != (c[0] > 0))) return false;
   bool product = s->kind == SUMAC_KIND_SQUARE || s->kind == SUMAC_KIND_DOT;
-  int64_t most_top = most_top_limb(s->type, s->format, product);
-  if (s->word[top] > most_top || s->word[top] < -most_top) return false;
+  if (!is_within(s->word, s->format, s->type, product, c[0] - c[1])) return false;
   bool never_negative = s->kind == SUMAC_KIND_ABS || s->kind == SUMAC_KIND_SQUARE;
   if (never_negative && (s->word[top] < 0 || c[3] || c[4] != (c[0] > c[1]))) return false;
-  if (s->square.limbs && (s->word[square_top] < 0 || s->word[square_top] > most_top_limb(s->type, s->square, true)))
+  if (s->square.limbs && (s->word[square_top] < 0 ||
+                          !is_within(s->word + s->format.limbs, s->square, s->type, true, c[0] - c[1])))
     return false;
   return true;
 }
@@ -139,18 +154,12 @@ sumac_status sumac_state_clear(sumac_state *state) {
   return SUMAC_OK;
 }
 
-/* Does a format hold every sum that another holds? */
-static bool holds(struct sumac_format a, struct sumac_format b) {
-  return a.bias >= b.bias && 32 * a.limbs - a.bias >= 32 * b.limbs - b.bias;
-}
-
 static sumac_status check_tensor(const struct sumac_state *s, const sumac_tensor *x, const sumac_tensor *y,
                                  struct sumac_view *vx, struct sumac_view *vy) {
   sumac_status status = sumac_view_of(x, "x", vx);
   if (status || (status = sumac_check_pair("sumac_state_add", s->kind == SUMAC_KIND_DOT, vx, y, vy))) return status;
-  const struct sumac_type_info *t = &sumac_types[vx->type];
-  bool product = s->kind == SUMAC_KIND_SQUARE || s->kind == SUMAC_KIND_DOT;
-  if (!holds(s->format, product ? t->product : t->sum) || (s->square.limbs && !holds(s->square, t->product)))
+  const struct sumac_type_info *t = &sumac_types[vx->type], *range = &sumac_types[s->type];
+  if (above_largest(t) > above_largest(range) || last_place(t) < last_place(range))
     return sumac_fail(SUMAC_ERR_UNSUPPORTED, "sumac_state_add: a state of %s does not hold the range of %s",
                       sumac_types[s->type].name, t->name);
   return SUMAC_OK;
