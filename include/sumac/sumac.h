@@ -211,10 +211,12 @@ SUMAC_API const char *sumac_context_isa(sumac_context *context);
 /* ---- reductions ---------------------------------------------------------------------------- */
 
 #define SUMAC_KEEPDIMS 1u /* reduced axes stay in the output's shape, with length 1 */
-#define SUMAC_SKIP_NAN 2u /* ignore NaN elements (DOT: pairs with a NaN); all NaN counts as empty. n then
-                             is the number of elements that are not NaN; ARG* indices still count all */
-#define SUMAC_SATURATE 4u /* a value beyond the output type gives its largest finite value with that
-                             sign: no infinity from finite data, no SUMAC_ERR_RANGE for finite results */
+#define SUMAC_SKIP_NAN                                                                                       \
+  2u /* ignore NaN elements (DOT: pairs with a NaN); all NaN counts as empty. n then                         \
+        is the number of elements that are not NaN; ARG* indices still count all */
+#define SUMAC_SATURATE                                                                                       \
+  4u /* a value beyond the output type gives its largest finite value with that                              \
+        sign: no infinity from finite data, no SUMAC_ERR_RANGE for finite results */
 
 typedef struct sumac_options {
   const int32_t *axes; /* the axes to reduce, each in [−ndim, ndim), no axis twice. NULL: all axes.

@@ -45,13 +45,16 @@ sumac_status sumac_context_create(const sumac_config *config, sumac_context **co
   *context = NULL;
   if (!config) config = &none;
   if (config->threads < 0 || config->threads > 4096)
-    return sumac_fail(SUMAC_ERR_ARGUMENT, "sumac_context_create: threads is %d; it must be 0 (automatic) to 4096",
+    return sumac_fail(SUMAC_ERR_ARGUMENT,
+                      "sumac_context_create: threads is %d; it must be 0 (automatic) to 4096",
                       (int)config->threads);
   if (config->cpu_features & ~(SUMAC_CPU_BASE | SUMAC_CPU_AVX2 | SUMAC_CPU_AVX512))
-    return sumac_fail(SUMAC_ERR_ARGUMENT, "sumac_context_create: cpu_features 0x%x has bits that are no SUMAC_CPU_*",
+    return sumac_fail(SUMAC_ERR_ARGUMENT,
+                      "sumac_context_create: cpu_features 0x%x has bits that are no SUMAC_CPU_*",
                       (unsigned)config->cpu_features);
   if (!config->alloc != !config->dealloc)
-    return sumac_fail(SUMAC_ERR_ARGUMENT, "sumac_context_create: alloc and dealloc must be set both, or none");
+    return sumac_fail(SUMAC_ERR_ARGUMENT,
+                      "sumac_context_create: alloc and dealloc must be set both, or none");
   if (memcmp(config->reserved, none.reserved, sizeof none.reserved))
     return sumac_fail(SUMAC_ERR_ARGUMENT, "sumac_context_create: reserved fields must be zero");
   sumac_context made = {.config = *config};

@@ -51,8 +51,8 @@ sumac_status sumac_view_of(const sumac_tensor *tensor, const char *name, struct 
 /* ---- the plan of a reduction */
 
 /* `outer` dimensions, one result each, and `inner` ones, reduced; both row-major, strides in bytes. Inner
- * dimensions of length 1 are gone, and those of stride 0, whose product is `repeat`; neighbours that lie as one
- * are one; where the order is free, strides are positive and ascending. */
+ * dimensions of length 1 are gone, and those of stride 0, whose product is `repeat`; neighbours that lie as
+ * one are one; where the order is free, strides are positive and ascending. */
 struct sumac_dims {
   int ndim;
   int64_t n;
@@ -82,8 +82,8 @@ void sumac_plan_dims(struct sumac_plan *plan, const struct sumac_view *x, const 
 /* ---- reduce.c: checks that states share */
 
 sumac_status sumac_check_options(const char *call, const sumac_options *options);
-sumac_status sumac_check_pair(const char *call, bool takes_y, const struct sumac_view *x, const sumac_tensor *y,
-                              struct sumac_view *view);
+sumac_status sumac_check_pair(const char *call, bool takes_y, const struct sumac_view *x,
+                              const sumac_tensor *y, struct sumac_view *view);
 sumac_status sumac_check_output(const char *call, bool select, enum sumac_type in, enum sumac_type out);
 
 /* ---- the CPU backend (src/cpu/backend.c) */
@@ -98,6 +98,7 @@ struct sumac_state_sums {
   int64_t *sum_limb, *square_limb;
   struct sumac_counts counts;
 };
-sumac_status sumac_cpu_accumulate(sumac_context *context, const struct sumac_plan *plan, struct sumac_state_sums *into);
+sumac_status sumac_cpu_accumulate(sumac_context *context, const struct sumac_plan *plan,
+                                  struct sumac_state_sums *into);
 
 #endif

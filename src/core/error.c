@@ -21,9 +21,9 @@ const char *sumac_error_message(void) { return message; }
 
 const char *sumac_status_name(sumac_status status) {
   switch ((int)status) {
-#define SUMAC_STATUS(ID, VALUE)                                                                          \
-  case VALUE: return "SUMAC_" #ID;
-#include "model/errors.def"
+#define SUMAC_STATUS(ID, VALUE)                                                                              \
+  case VALUE: return "SUMAC_" #ID;                                                                           \
+      #include "model/errors.def"
   default: return NULL;
   }
 }

@@ -59,20 +59,36 @@ int sumac_dtype_at(int i, sumac_dtype *dtype) {
 
 /* Why a dtype is not taken, said by its own name where it has one. */
 enum sumac_type sumac_type_of(sumac_dtype d, const char *what, sumac_status *status) {
-  static const char *const codes[] = {"int", "uint", "float", "opaque handle", "bfloat", "complex", "bool",
-                                      "float8_e3m4", "float8_e4m3", "float8_e4m3b11fnuz", "float8_e4m3fn",
-                                      "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu",
-                                      "float6_e2m3fn", "float6_e3m2fn", "float4_e2m1fn"};
+  static const char *const codes[] = {"int",
+                                      "uint",
+                                      "float",
+                                      "opaque handle",
+                                      "bfloat",
+                                      "complex",
+                                      "bool",
+                                      "float8_e3m4",
+                                      "float8_e4m3",
+                                      "float8_e4m3b11fnuz",
+                                      "float8_e4m3fn",
+                                      "float8_e4m3fnuz",
+                                      "float8_e5m2",
+                                      "float8_e5m2fnuz",
+                                      "float8_e8m0fnu",
+                                      "float6_e2m3fn",
+                                      "float6_e3m2fn",
+                                      "float4_e2m1fn"};
   static const char list[] = "f64, f32, f16, bf16, e4m3fn, e5m2, i8...i64, u8...u64 and bool";
   int i = find_type(d);
   if (i < SUMAC_TYPES) return (enum sumac_type)i;
   if (d.lanes != 1)
     *status = sumac_fail(SUMAC_ERR_UNSUPPORTED, "%s: dtype has %d lanes; only 1 is supported", what, d.lanes);
   else if (d.code < sizeof codes / sizeof *codes)
-    *status = sumac_fail(SUMAC_ERR_UNSUPPORTED, "%s: dtype %s with %d bits is not supported; supported are %s", what,
-                         codes[d.code], d.bits, list);
+    *status =
+        sumac_fail(SUMAC_ERR_UNSUPPORTED, "%s: dtype %s with %d bits is not supported; supported are %s",
+                   what, codes[d.code], d.bits, list);
   else
-    *status = sumac_fail(SUMAC_ERR_UNSUPPORTED, "%s: dtype code %d is not known; supported are %s", what, d.code, list);
+    *status = sumac_fail(SUMAC_ERR_UNSUPPORTED, "%s: dtype code %d is not known; supported are %s", what,
+                         d.code, list);
   return SUMAC_TYPES;
 }
 
@@ -83,31 +99,36 @@ sumac_status sumac_op_by_name(const char *name, sumac_op *op) {
     *op = (sumac_op)i;
     return SUMAC_OK;
   }
-  return sumac_fail(SUMAC_ERR_ARGUMENT,
-                    "no operation is named '%.40s'; there are sum, dot, mean, var, std, norm1, norm2, norminf, min, max, "
-                    "argmin and argmax",
-                    name);
+  return sumac_fail(
+      SUMAC_ERR_ARGUMENT,
+      "no operation is named '%.40s'; there are sum, dot, mean, var, std, norm1, norm2, norminf, min, max, "
+      "argmin and argmax",
+      name);
 }
 
 sumac_status sumac_acc_by_name(const char *name, sumac_acc *acc) {
-  if (!name || !acc) return sumac_fail(SUMAC_ERR_ARGUMENT, "sumac_acc_by_name: name and acc must not be NULL");
+  if (!name || !acc)
+    return sumac_fail(SUMAC_ERR_ARGUMENT, "sumac_acc_by_name: name and acc must not be NULL");
   for (int i = 0; i < SUMAC_ACCS; i++) {
     if (strcmp(name, acc_names[i])) continue;
     *acc = (sumac_acc)i;
     return SUMAC_OK;
   }
-  return sumac_fail(SUMAC_ERR_ARGUMENT, "no accumulator is named '%.40s'; there are exact, f64, f32 and i64", name);
+  return sumac_fail(SUMAC_ERR_ARGUMENT, "no accumulator is named '%.40s'; there are exact, f64, f32 and i64",
+                    name);
 }
 
 sumac_status sumac_dtype_by_name(const char *name, sumac_dtype *dtype) {
-  if (!name || !dtype) return sumac_fail(SUMAC_ERR_ARGUMENT, "sumac_dtype_by_name: name and dtype must not be NULL");
+  if (!name || !dtype)
+    return sumac_fail(SUMAC_ERR_ARGUMENT, "sumac_dtype_by_name: name and dtype must not be NULL");
   for (int i = 0; i < SUMAC_TYPES; i++) {
     if (strcmp(name, sumac_types[i].name) && strcmp(name, sumac_types[i].long_name)) continue;
     *dtype = sumac_types[i].dtype;
     return SUMAC_OK;
   }
-  return sumac_fail(SUMAC_ERR_ARGUMENT,
-                    "no dtype is named '%.40s'; there are f64, f32, f16, bf16, e4m3fn, e5m2, i8, i16, i32, i64, u8, u16, "
-                    "u32, u64 and bool",
-                    name);
+  return sumac_fail(
+      SUMAC_ERR_ARGUMENT,
+      "no dtype is named '%.40s'; there are f64, f32, f16, bf16, e4m3fn, e5m2, i8, i16, i32, i64, u8, u16, "
+      "u32, u64 and bool",
+      name);
 }

@@ -13,11 +13,14 @@ static const sumac_options no_options;
 
 sumac_status sumac_check_options(const char *call, const sumac_options *o) {
   if (o->flags & ~(SUMAC_KEEPDIMS | SUMAC_SKIP_NAN | SUMAC_SATURATE))
-    return sumac_fail(SUMAC_ERR_ARGUMENT, "%s: flags 0x%x has bits that are no flag; there are KEEPDIMS, SKIP_NAN, SATURATE",
+    return sumac_fail(SUMAC_ERR_ARGUMENT,
+                      "%s: flags 0x%x has bits that are no flag; there are KEEPDIMS, SKIP_NAN, SATURATE",
                       call, (unsigned)o->flags);
   if (o->reserved0 || memcmp(o->reserved, no_options.reserved, sizeof o->reserved))
     return sumac_fail(SUMAC_ERR_ARGUMENT, "%s: reserved option fields must be zero", call);
-  if (o->ddof < 0) return sumac_fail(SUMAC_ERR_ARGUMENT, "%s: ddof is %lld; it must not be negative", call, (long long)o->ddof);
+  if (o->ddof < 0)
+    return sumac_fail(SUMAC_ERR_ARGUMENT, "%s: ddof is %lld; it must not be negative", call,
+                      (long long)o->ddof);
   return SUMAC_OK;
 }
 
@@ -25,17 +28,21 @@ sumac_status sumac_check_options(const char *call, const sumac_options *o) {
 static sumac_status mark_axes(const char *call, const sumac_options *o, int ndim, bool *reduced) {
   memset(reduced, !o->axes, SUMAC_MAX_DIMS);
   if (!o->axes) {
-    if (o->naxes) return sumac_fail(SUMAC_ERR_ARGUMENT, "%s: naxes is %d, but axes is NULL", call, (int)o->naxes);
+    if (o->naxes)
+      return sumac_fail(SUMAC_ERR_ARGUMENT, "%s: naxes is %d, but axes is NULL", call, (int)o->naxes);
     return SUMAC_OK;
   }
   if (o->naxes < 0 || o->naxes > ndim)
-    return sumac_fail(SUMAC_ERR_ARGUMENT, "%s: naxes is %d; the tensor has %d dimensions", call, (int)o->naxes, ndim);
+    return sumac_fail(SUMAC_ERR_ARGUMENT, "%s: naxes is %d; the tensor has %d dimensions", call,
+                      (int)o->naxes, ndim);
   for (int i = 0; i < o->naxes; i++) {
     int axis = o->axes[i] < 0 ? o->axes[i] + ndim : o->axes[i];
     if (axis < 0 || axis >= ndim)
-      return sumac_fail(SUMAC_ERR_ARGUMENT, "%s: axis %d is out of range; a tensor of %d dimensions has axes %d to %d", call,
+      return sumac_fail(SUMAC_ERR_ARGUMENT,
+                        "%s: axis %d is out of range; a tensor of %d dimensions has axes %d to %d", call,
                         (int)o->axes[i], ndim, -ndim, ndim - 1);
-    if (reduced[axis]) return sumac_fail(SUMAC_ERR_ARGUMENT, "%s: axis %d is given twice", call, (int)o->axes[i]);
+    if (reduced[axis])
+      return sumac_fail(SUMAC_ERR_ARGUMENT, "%s: axis %d is given twice", call, (int)o->axes[i]);
     reduced[axis] = true;
   }
   return SUMAC_OK;
@@ -47,7 +54,8 @@ static const char *list_accs(enum sumac_type type, char *buffer, size_t size) {
   buffer[0] = 0;
   for (int a = 0; a < SUMAC_ACCS; a++)
     if (sumac_variants[a][type])
-      used += (size_t)snprintf(buffer + used, used < size ? size - used : 0, "%s%s", used ? ", " : "", sumac_acc_name((sumac_acc)a));
+      used += (size_t)snprintf(buffer + used, used < size ? size - used : 0, "%s%s", used ? ", " : "",
+                               sumac_acc_name((sumac_acc)a));
   return buffer;
 }
 
@@ -55,14 +63,17 @@ static sumac_status check_combination(sumac_op op, enum sumac_type type, const s
   const struct sumac_op_info *info = &sumac_ops[op];
   char list[64];
   if (o->acc < 0 || o->acc >= SUMAC_ACCS)
-    return sumac_fail(SUMAC_ERR_ARGUMENT, "%s: accumulator %d is not known; there are exact, f64, f32 and i64", info->name,
+    return sumac_fail(SUMAC_ERR_ARGUMENT,
+                      "%s: accumulator %d is not known; there are exact, f64, f32 and i64", info->name,
                       (int)o->acc);
   if (info->map >= SUMAC_M_MIN && o->acc != SUMAC_ACC_EXACT)
-    return sumac_fail(SUMAC_ERR_UNSUPPORTED, "%s: it selects an element and takes no accumulator but exact, not %s", info->name,
+    return sumac_fail(SUMAC_ERR_UNSUPPORTED,
+                      "%s: it selects an element and takes no accumulator but exact, not %s", info->name,
                       sumac_acc_name((sumac_acc)o->acc));
   if (!sumac_variants[o->acc][type])
-    return sumac_fail(SUMAC_ERR_UNSUPPORTED, "%s: there is no accumulator %s for %s; there are %s", info->name,
-                      sumac_acc_name((sumac_acc)o->acc), sumac_types[type].name, list_accs(type, list, sizeof list));
+    return sumac_fail(SUMAC_ERR_UNSUPPORTED, "%s: there is no accumulator %s for %s; there are %s",
+                      info->name, sumac_acc_name((sumac_acc)o->acc), sumac_types[type].name,
+                      list_accs(type, list, sizeof list));
   return SUMAC_OK;
 }
 
@@ -83,16 +94,18 @@ static enum sumac_type default_output(sumac_op op, enum sumac_type type) {
 
 sumac_status sumac_check_output(const char *call, bool select, enum sumac_type in, enum sumac_type out) {
   if (out == SUMAC_T_BOOL && !(select && in == SUMAC_T_BOOL))
-    return sumac_fail(SUMAC_ERR_UNSUPPORTED,
-                      "%s: the output type cannot be bool (only min and max of bool can); there are f64, f32, f16, bf16, "
-                      "e4m3fn, e5m2, i8...i64 and u8...u64",
-                      call);
+    return sumac_fail(
+        SUMAC_ERR_UNSUPPORTED,
+        "%s: the output type cannot be bool (only min and max of bool can); there are f64, f32, f16, bf16, "
+        "e4m3fn, e5m2, i8...i64 and u8...u64",
+        call);
   return SUMAC_OK;
 }
 
 static sumac_status check_op(sumac_op op) {
   if ((unsigned)op >= SUMAC_OPS)
-    return sumac_fail(SUMAC_ERR_ARGUMENT, "operation %d is not known; there are 0 (sum) to %d (argmax)", (int)op, SUMAC_OPS - 1);
+    return sumac_fail(SUMAC_ERR_ARGUMENT, "operation %d is not known; there are 0 (sum) to %d (argmax)",
+                      (int)op, SUMAC_OPS - 1);
   return SUMAC_OK;
 }
 
@@ -104,7 +117,8 @@ struct request {
 };
 
 /* What sumac_reduce and sumac_result_type check alike. */
-static sumac_status check_request(sumac_op op, const sumac_tensor *x, const sumac_options *o, struct request *r) {
+static sumac_status check_request(sumac_op op, const sumac_tensor *x, const sumac_options *o,
+                                  struct request *r) {
   sumac_status status = check_op(op);
   if (status) return status;
   const char *call = sumac_ops[op].name;
@@ -113,12 +127,13 @@ static sumac_status check_request(sumac_op op, const sumac_tensor *x, const suma
     return status;
   r->ndim = 0;
   for (int i = 0; i < r->x.ndim; i++)
-    if (!r->reduced[i] || (o->flags & SUMAC_KEEPDIMS)) r->shape[r->ndim++] = r->reduced[i] ? 1 : r->x.shape[i];
+    if (!r->reduced[i] || (o->flags & SUMAC_KEEPDIMS))
+      r->shape[r->ndim++] = r->reduced[i] ? 1 : r->x.shape[i];
   return SUMAC_OK;
 }
 
-sumac_status sumac_result_type(sumac_op op, const sumac_tensor *x, const sumac_options *options, sumac_dtype *dtype,
-                               int32_t *ndim, int64_t *shape) {
+sumac_status sumac_result_type(sumac_op op, const sumac_tensor *x, const sumac_options *options,
+                               sumac_dtype *dtype, int32_t *ndim, int64_t *shape) {
   struct request r;
   sumac_status status = check_request(op, x, options ? options : &no_options, &r);
   if (status) return status;
@@ -128,23 +143,26 @@ sumac_status sumac_result_type(sumac_op op, const sumac_tensor *x, const sumac_o
   return SUMAC_OK;
 }
 
-sumac_status sumac_kernel_name(sumac_context *context, sumac_op op, const sumac_tensor *x, const sumac_options *options,
-                               char *buffer, size_t size) {
-  static const char *const maps[SUMAC_MAPS] = {"sum", "abs", "square", "dot", "moments", "min", "max", "maxabs", "argmin", "argmax"};
+sumac_status sumac_kernel_name(sumac_context *context, sumac_op op, const sumac_tensor *x,
+                               const sumac_options *options, char *buffer, size_t size) {
+  static const char *const maps[SUMAC_MAPS] = {"sum", "abs", "square", "dot",    "moments",
+                                               "min", "max", "maxabs", "argmin", "argmax"};
   const sumac_options *o = options ? options : &no_options;
   struct request r;
-  if (!buffer || !size) return sumac_fail(SUMAC_ERR_ARGUMENT, "sumac_kernel_name: buffer must not be NULL and size not 0");
+  if (!buffer || !size)
+    return sumac_fail(SUMAC_ERR_ARGUMENT, "sumac_kernel_name: buffer must not be NULL and size not 0");
   sumac_status status = check_request(op, x, o, &r);
   if (status) return status;
   enum sumac_map map = (enum sumac_map)sumac_ops[op].map;
   snprintf(buffer, size, "cpu.%s.%s.%s.%s", sumac_context_isa(context),
-           map >= SUMAC_M_MIN ? "select" : sumac_acc_name((sumac_acc)o->acc), maps[map], sumac_types[r.x.type].name);
+           map >= SUMAC_M_MIN ? "select" : sumac_acc_name((sumac_acc)o->acc), maps[map],
+           sumac_types[r.x.type].name);
   return SUMAC_OK;
 }
 
 /* y where an operation takes it, and only there. */
-sumac_status sumac_check_pair(const char *call, bool takes_y, const struct sumac_view *x, const sumac_tensor *y,
-                              struct sumac_view *view) {
+sumac_status sumac_check_pair(const char *call, bool takes_y, const struct sumac_view *x,
+                              const sumac_tensor *y, struct sumac_view *view) {
   if (!takes_y) {
     if (y) return sumac_fail(SUMAC_ERR_ARGUMENT, "%s: takes one tensor; y must be NULL", call);
     return SUMAC_OK;
@@ -156,11 +174,13 @@ sumac_status sumac_check_pair(const char *call, bool takes_y, const struct sumac
     return sumac_fail(SUMAC_ERR_UNSUPPORTED, "%s: x is %s and y is %s; both must be of one dtype", call,
                       sumac_types[x->type].name, sumac_types[view->type].name);
   if (view->ndim != x->ndim)
-    return sumac_fail(SUMAC_ERR_ARGUMENT, "%s: x has %d dimensions and y has %d; both must be of one shape", call, x->ndim, view->ndim);
+    return sumac_fail(SUMAC_ERR_ARGUMENT, "%s: x has %d dimensions and y has %d; both must be of one shape",
+                      call, x->ndim, view->ndim);
   for (int i = 0; i < x->ndim; i++)
     if (view->shape[i] != x->shape[i])
-      return sumac_fail(SUMAC_ERR_ARGUMENT, "%s: in dimension %d x has length %lld and y %lld; both must be of one shape", call, i,
-                        (long long)x->shape[i], (long long)view->shape[i]);
+      return sumac_fail(SUMAC_ERR_ARGUMENT,
+                        "%s: in dimension %d x has length %lld and y %lld; both must be of one shape", call,
+                        i, (long long)x->shape[i], (long long)view->shape[i]);
   return SUMAC_OK;
 }
 
@@ -174,30 +194,35 @@ sumac_status sumac_reduce(sumac_context *context, sumac_op op, const sumac_tenso
   const struct sumac_op_info *info = &sumac_ops[op];
   if ((status = sumac_check_pair(info->name, info->map == SUMAC_M_DOT, &r.x, y, &r.y)) ||
       (status = sumac_view_of(out, "out", &to)) ||
-      (status = sumac_check_output(info->name, info->map == SUMAC_M_MIN || info->map == SUMAC_M_MAX, r.x.type, to.type)))
+      (status = sumac_check_output(info->name, info->map == SUMAC_M_MIN || info->map == SUMAC_M_MAX, r.x.type,
+                                   to.type)))
     return status;
   if (to.ndim != r.ndim)
-    return sumac_fail(SUMAC_ERR_ARGUMENT, "%s: out has %d dimensions; the result has %d", info->name, to.ndim, r.ndim);
+    return sumac_fail(SUMAC_ERR_ARGUMENT, "%s: out has %d dimensions; the result has %d", info->name, to.ndim,
+                      r.ndim);
   for (int i = 0; i < r.ndim; i++)
     if (to.shape[i] != r.shape[i])
-      return sumac_fail(SUMAC_ERR_ARGUMENT, "%s: out has length %lld in dimension %d; the result has %lld", info->name,
-                        (long long)to.shape[i], i, (long long)r.shape[i]);
+      return sumac_fail(SUMAC_ERR_ARGUMENT, "%s: out has length %lld in dimension %d; the result has %lld",
+                        info->name, (long long)to.shape[i], i, (long long)r.shape[i]);
   if (info->map >= SUMAC_M_MIN && info->map != SUMAC_M_MAXABS && r.x.n == 0 && to.n > 0)
-    return sumac_fail(SUMAC_ERR_EMPTY, "%s: the reduction has no elements: there is no extreme one", info->name);
+    return sumac_fail(SUMAC_ERR_EMPTY, "%s: the reduction has no elements: there is no extreme one",
+                      info->name);
 
   struct sumac_plan plan;
   plan.map = (enum sumac_map)info->map;
   plan.acc = (enum sumac_acc)o->acc;
   plan.type = r.x.type;
   plan.skip_nan = (o->flags & SUMAC_SKIP_NAN) != 0;
-  plan.finish = (struct sumac_finish){(enum sumac_finish_kind)info->finish, &sumac_types[to.type], o->ddof, plan.skip_nan,
-                                      (o->flags & SUMAC_SATURATE) != 0};
+  plan.finish = (struct sumac_finish){(enum sumac_finish_kind)info->finish, &sumac_types[to.type], o->ddof,
+                                      plan.skip_nan, (o->flags & SUMAC_SATURATE) != 0};
   sumac_plan_dims(&plan, &r.x, info->map == SUMAC_M_DOT ? &r.y : NULL, r.reduced);
   plan.out = (char *)(uintptr_t)to.data;
   int k = 0, j = 0; /* output dimensions of the kept axes */
   for (int i = 0; i < r.x.ndim; i++) {
-    if (!r.reduced[i]) plan.out_stride[k++] = to.stride[j++];
-    else if (o->flags & SUMAC_KEEPDIMS) j++;
+    if (!r.reduced[i])
+      plan.out_stride[k++] = to.stride[j++];
+    else if (o->flags & SUMAC_KEEPDIMS)
+      j++;
   }
   if ((status = sumac_context_get(context, &context))) return status;
   return sumac_cpu_reduce(context, &plan);

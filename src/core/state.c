@@ -51,9 +51,10 @@ static int last_place(const struct sumac_type_info *t) {
   return t->cls == SUMAC_C_FLOAT ? 2 - (1 << (t->exponent - 1)) - t->mantissa : 0;
 }
 
-/* Is a sum's magnitude at most `terms` times the least power of two above the largest element, or product? Sums
- * of such sums are such sums again. */
-static bool is_within(const int64_t *limb, struct sumac_format f, enum sumac_type type, bool product, int64_t terms) {
+/* Is a sum's magnitude at most `terms` times the least power of two above the largest element, or product?
+ * Sums of such sums are such sums again. */
+static bool is_within(const int64_t *limb, struct sumac_format f, enum sumac_type type, bool product,
+                      int64_t terms) {
   int above = above_largest(&sumac_types[type]);
   struct sumac_real r = sumac_real_of_limbs(limb, f.limbs, f.bias);
   int shift = (product ? 2 * above : above) - r.exponent; /* |value| against terms * 2^shift, in units of r */
@@ -86,7 +87,9 @@ static bool is_consistent(struct sumac_state *s) {
   return true;
 }
 
-static sumac_status broken(const char *why) { return sumac_fail(SUMAC_ERR_FORMAT, "the state's words are not valid: %s", why); }
+static sumac_status broken(const char *why) {
+  return sumac_fail(SUMAC_ERR_FORMAT, "the state's words are not valid: %s", why);
+}
 
 /* Canonical form, after the words may have been added up with others'. */
 static sumac_status settle(struct sumac_state *s) {
@@ -127,13 +130,17 @@ static sumac_status make(sumac_context *context, sumac_kind kind, enum sumac_typ
 
 static sumac_status check_kind(sumac_kind kind) {
   if ((unsigned)kind > SUMAC_KIND_MOMENTS)
-    return sumac_fail(SUMAC_ERR_ARGUMENT, "kind of state %d is not known; there are 0 (sum) to 4 (moments)", (int)kind);
+    return sumac_fail(SUMAC_ERR_ARGUMENT, "kind of state %d is not known; there are 0 (sum) to 4 (moments)",
+                      (int)kind);
   return SUMAC_OK;
 }
 
-static sumac_status null_state(const char *call) { return sumac_fail(SUMAC_ERR_ARGUMENT, "%s: the state is NULL", call); }
+static sumac_status null_state(const char *call) {
+  return sumac_fail(SUMAC_ERR_ARGUMENT, "%s: the state is NULL", call);
+}
 
-sumac_status sumac_state_create(sumac_context *context, sumac_kind kind, sumac_dtype dtype, sumac_state **state) {
+sumac_status sumac_state_create(sumac_context *context, sumac_kind kind, sumac_dtype dtype,
+                                sumac_state **state) {
   sumac_status status;
   if (!state) return null_state("sumac_state_create");
   *state = NULL;
@@ -157,7 +164,8 @@ sumac_status sumac_state_clear(sumac_state *state) {
 static sumac_status check_tensor(const struct sumac_state *s, const sumac_tensor *x, const sumac_tensor *y,
                                  struct sumac_view *vx, struct sumac_view *vy) {
   sumac_status status = sumac_view_of(x, "x", vx);
-  if (status || (status = sumac_check_pair("sumac_state_add", s->kind == SUMAC_KIND_DOT, vx, y, vy))) return status;
+  if (status || (status = sumac_check_pair("sumac_state_add", s->kind == SUMAC_KIND_DOT, vx, y, vy)))
+    return status;
   const struct sumac_type_info *t = &sumac_types[vx->type], *range = &sumac_types[s->type];
   if (above_largest(t) > above_largest(range) || last_place(t) < last_place(range))
     return sumac_fail(SUMAC_ERR_UNSUPPORTED, "sumac_state_add: a state of %s does not hold the range of %s",
@@ -169,11 +177,13 @@ sumac_status sumac_state_add(sumac_state *state, const sumac_tensor *x, const su
   return sumac_state_add_many(state, 1, &x, y ? &y : NULL);
 }
 
-sumac_status sumac_state_add_many(sumac_state *state, size_t count, const sumac_tensor *const *x, const sumac_tensor *const *y) {
+sumac_status sumac_state_add_many(sumac_state *state, size_t count, const sumac_tensor *const *x,
+                                  const sumac_tensor *const *y) {
   sumac_status status;
   struct sumac_view vx, vy;
   if (!state) return null_state("sumac_state_add");
-  if (count && !x) return sumac_fail(SUMAC_ERR_ARGUMENT, "sumac_state_add_many: x is NULL, but count is not 0");
+  if (count && !x)
+    return sumac_fail(SUMAC_ERR_ARGUMENT, "sumac_state_add_many: x is NULL, but count is not 0");
   if ((status = settle(state))) return status;
   int64_t *c = counters(state), n = c[0];
   for (size_t i = 0; i < count; i++) {
@@ -196,7 +206,8 @@ sumac_status sumac_state_add_many(sumac_state *state, size_t count, const sumac_
     plan.type = vx.type;
     plan.skip_nan = false;
     sumac_plan_dims(&plan, &vx, pair ? &vy : NULL, all);
-    if ((status = sumac_cpu_accumulate((sumac_context *)(uintptr_t)state->context, &plan, &sums))) return status;
+    if ((status = sumac_cpu_accumulate((sumac_context *)(uintptr_t)state->context, &plan, &sums)))
+      return status;
   }
   for (int i = 0; i < limb_count(state); i++) state->word[i] += limb[i];
   c[0] += sums.counts.n;
@@ -211,9 +222,11 @@ sumac_status sumac_state_merge(sumac_state *into, sumac_state *from) {
   sumac_status status;
   if (!into || !from) return null_state("sumac_state_merge");
   if (into->kind != from->kind || into->type != from->type)
-    return sumac_fail(SUMAC_ERR_ARGUMENT, "sumac_state_merge: a state of %s of %s cannot take one of %s of %s; both must be alike",
-                      kind_names[into->kind], sumac_types[into->type].name, kind_names[from->kind],
-                      sumac_types[from->type].name);
+    return sumac_fail(
+        SUMAC_ERR_ARGUMENT,
+        "sumac_state_merge: a state of %s of %s cannot take one of %s of %s; both must be alike",
+        kind_names[into->kind], sumac_types[into->type].name, kind_names[from->kind],
+        sumac_types[from->type].name);
   if ((status = settle(into)) || (status = settle(from))) return status;
   if (counters(into)[0] > ((int64_t)1 << 62) - counters(from)[0])
     return sumac_fail(SUMAC_ERR_ARGUMENT, "sumac_state_merge: the state would hold more than 2^62 elements");
@@ -221,23 +234,32 @@ sumac_status sumac_state_merge(sumac_state *into, sumac_state *from) {
   return settle(into);
 }
 
-sumac_status sumac_state_result(sumac_state *state, sumac_op op, const sumac_options *options, const sumac_tensor *out) {
+sumac_status sumac_state_result(sumac_state *state, sumac_op op, const sumac_options *options,
+                                const sumac_tensor *out) {
   static const sumac_options none;
-  static const char *const gives[] = {"sum and mean", "norm1", "norm2", "dot", "sum, mean, var, std and norm2"};
+  static const char *const gives[] = {"sum and mean", "norm1", "norm2", "dot",
+                                      "sum, mean, var, std and norm2"};
   const sumac_options *o = options ? options : &none;
   sumac_status status;
   struct sumac_view to;
   if (!state) return null_state("sumac_state_result");
-  if ((unsigned)op >= SUMAC_OPS) return sumac_fail(SUMAC_ERR_ARGUMENT, "sumac_state_result: operation %d is not known", (int)op);
-  if ((status = sumac_check_options("sumac_state_result", o)) || (status = sumac_view_of(out, "out", &to))) return status;
+  if ((unsigned)op >= SUMAC_OPS)
+    return sumac_fail(SUMAC_ERR_ARGUMENT, "sumac_state_result: operation %d is not known", (int)op);
+  if ((status = sumac_check_options("sumac_state_result", o)) || (status = sumac_view_of(out, "out", &to)))
+    return status;
   if (o->axes || o->naxes || o->acc || (o->flags & SUMAC_KEEPDIMS))
-    return sumac_fail(SUMAC_ERR_ARGUMENT, "sumac_state_result: axes, acc and KEEPDIMS must be unset; a state has none");
-  if (to.n != 1) return sumac_fail(SUMAC_ERR_ARGUMENT, "sumac_state_result: out has %lld elements; it must have 1", (long long)to.n);
+    return sumac_fail(SUMAC_ERR_ARGUMENT,
+                      "sumac_state_result: axes, acc and KEEPDIMS must be unset; a state has none");
+  if (to.n != 1)
+    return sumac_fail(SUMAC_ERR_ARGUMENT, "sumac_state_result: out has %lld elements; it must have 1",
+                      (long long)to.n);
   if ((status = sumac_check_output("sumac_state_result", false, state->type, to.type))) return status;
   const struct sumac_op_info *info = &sumac_ops[op];
   bool moments = state->kind == SUMAC_KIND_MOMENTS, squares = moments && info->map == SUMAC_M_SQUARE;
-  if (info->map != (int)state->kind && !(moments && (info->map == SUMAC_M_SUM || info->map == SUMAC_M_SQUARE)))
-    return sumac_fail(SUMAC_ERR_UNSUPPORTED, "sumac_state_result: a state of this kind does not give %s; it gives %s", info->name,
+  if (info->map != (int)state->kind &&
+      !(moments && (info->map == SUMAC_M_SUM || info->map == SUMAC_M_SQUARE)))
+    return sumac_fail(SUMAC_ERR_UNSUPPORTED,
+                      "sumac_state_result: a state of this kind does not give %s; it gives %s", info->name,
                       gives[state->kind]);
   if ((status = settle(state))) return status;
   const int64_t *c = counters(state), *limb = state->word, *square = limb + state->format.limbs;
@@ -247,17 +269,21 @@ sumac_status sumac_state_result(sumac_state *state, sumac_op op, const sumac_opt
     counts.ninf = 0;
     counts.not_negative_zero = 1;
   }
-  struct sumac_finish f = {(enum sumac_finish_kind)info->finish, &sumac_types[to.type], o->ddof, (o->flags & SUMAC_SKIP_NAN) != 0,
-                           (o->flags & SUMAC_SATURATE) != 0};
+  struct sumac_finish f = {(enum sumac_finish_kind)info->finish, &sumac_types[to.type], o->ddof,
+                           (o->flags & SUMAC_SKIP_NAN) != 0, (o->flags & SUMAC_SATURATE) != 0};
   bool range = false;
-  uint64_t bits = squares ? sumac_finish_sums(&f, &counts, square, state->square, square, state->square, &range)
-                          : sumac_finish_sums(&f, &counts, limb, state->format, square, state->square, &range);
+  uint64_t bits = squares
+                      ? sumac_finish_sums(&f, &counts, square, state->square, square, state->square, &range)
+                      : sumac_finish_sums(&f, &counts, limb, state->format, square, state->square, &range);
   memcpy((void *)(uintptr_t)to.data, &bits, f.out->size);
-  if (range) return sumac_fail(SUMAC_ERR_RANGE, "%s: the result does not fit %s; it was written saturated", info->name, f.out->name);
+  if (range)
+    return sumac_fail(SUMAC_ERR_RANGE, "%s: the result does not fit %s; it was written saturated", info->name,
+                      f.out->name);
   return SUMAC_OK;
 }
 
-sumac_status sumac_state_info(sumac_state *state, sumac_kind *kind, sumac_dtype *dtype, int64_t *n, int64_t *nan) {
+sumac_status sumac_state_info(sumac_state *state, sumac_kind *kind, sumac_dtype *dtype, int64_t *n,
+                              int64_t *nan) {
   if (!state) return null_state("sumac_state_info");
   sumac_status status = settle(state);
   if (status) return status;
@@ -269,7 +295,8 @@ sumac_status sumac_state_info(sumac_state *state, sumac_kind *kind, sumac_dtype 
 }
 
 sumac_status sumac_state_words(sumac_state *state, int64_t **words, size_t *count) {
-  if (!state || !words || !count) return sumac_fail(SUMAC_ERR_ARGUMENT, "sumac_state_words: state, words and count must not be NULL");
+  if (!state || !words || !count)
+    return sumac_fail(SUMAC_ERR_ARGUMENT, "sumac_state_words: state, words and count must not be NULL");
   sumac_status status = settle(state);
   if (status) return status;
   *words = state->word;
@@ -277,8 +304,8 @@ sumac_status sumac_state_words(sumac_state *state, int64_t **words, size_t *coun
   return SUMAC_OK;
 }
 
-/* ---- bytes: "sumx", version, kind, dtype code and bits (a byte each), count of words (4 bytes, little endian),
- *      4 zero bytes; then the words, little endian */
+/* ---- bytes: "sumx", version, kind, dtype code and bits (a byte each), count of words (4 bytes, little
+ * endian), 4 zero bytes; then the words, little endian */
 
 size_t sumac_state_size(const sumac_state *state) {
   return state ? HEADER_BYTES + (size_t)state->words * sizeof(int64_t) : 0;
@@ -306,9 +333,11 @@ static void put_header(const struct sumac_state *s, unsigned char *p) {
 }
 
 sumac_status sumac_state_write(sumac_state *state, void *bytes, size_t size) {
-  if (!state || !bytes) return sumac_fail(SUMAC_ERR_ARGUMENT, "sumac_state_write: state and bytes must not be NULL");
+  if (!state || !bytes)
+    return sumac_fail(SUMAC_ERR_ARGUMENT, "sumac_state_write: state and bytes must not be NULL");
   if (size != sumac_state_size(state))
-    return sumac_fail(SUMAC_ERR_ARGUMENT, "sumac_state_write: size is %zu; this state has %zu bytes", size, sumac_state_size(state));
+    return sumac_fail(SUMAC_ERR_ARGUMENT, "sumac_state_write: size is %zu; this state has %zu bytes", size,
+                      sumac_state_size(state));
   sumac_status status = settle(state);
   if (status) return status;
   put_header(state, bytes);
@@ -325,7 +354,8 @@ static sumac_status check_canonical(struct sumac_state *s, const char *call) {
     if (!top && (s->word[i] < 0 || s->word[i] > 0xffffffff))
       return sumac_fail(SUMAC_ERR_FORMAT, "%s: limb %d is not canonical", call, i);
   }
-  if (check[0] != 1 || check[1] != kind_hash(s)) return sumac_fail(SUMAC_ERR_FORMAT, "%s: the check words are wrong", call);
+  if (check[0] != 1 || check[1] != kind_hash(s))
+    return sumac_fail(SUMAC_ERR_FORMAT, "%s: the check words are wrong", call);
   if (c[4] < 0 || c[4] > 1 || !is_consistent(s))
     return sumac_fail(SUMAC_ERR_FORMAT, "%s: sums and counters contradict each other", call);
   return SUMAC_OK;
@@ -337,20 +367,26 @@ sumac_status sumac_state_read(sumac_context *context, const void *bytes, size_t 
   unsigned char header[HEADER_BYTES];
   if (!bytes || !state) return sumac_fail(SUMAC_ERR_ARGUMENT, "%s: bytes and state must not be NULL", call);
   *state = NULL;
-  if (size < HEADER_BYTES) return sumac_fail(SUMAC_ERR_FORMAT, "%s: %zu bytes are too few for a header of %d", call, size, HEADER_BYTES);
-  if (memcmp(p, magic, sizeof magic)) return sumac_fail(SUMAC_ERR_FORMAT, "%s: the bytes do not begin with 'sumx'", call);
+  if (size < HEADER_BYTES)
+    return sumac_fail(SUMAC_ERR_FORMAT, "%s: %zu bytes are too few for a header of %d", call, size,
+                      HEADER_BYTES);
+  if (memcmp(p, magic, sizeof magic))
+    return sumac_fail(SUMAC_ERR_FORMAT, "%s: the bytes do not begin with 'sumx'", call);
   if (p[4] != FORMAT_VERSION)
-    return sumac_fail(SUMAC_ERR_FORMAT, "%s: format version %d is not known; this library reads version %d", call, p[4], FORMAT_VERSION);
+    return sumac_fail(SUMAC_ERR_FORMAT, "%s: format version %d is not known; this library reads version %d",
+                      call, p[4], FORMAT_VERSION);
   sumac_dtype dtype = {p[6], p[7], 1};
   if (p[5] > SUMAC_KIND_MOMENTS || !sumac_dtype_name(dtype))
-    return sumac_fail(SUMAC_ERR_FORMAT, "%s: kind %d with dtype code %d of %d bits is not known", call, p[5], p[6], p[7]);
+    return sumac_fail(SUMAC_ERR_FORMAT, "%s: kind %d with dtype code %d of %d bits is not known", call, p[5],
+                      p[6], p[7]);
   sumac_state *s;
   sumac_status status = sumac_state_create(context, (sumac_kind)p[5], dtype, &s);
   if (status) return status;
   put_header(s, header);
   if (memcmp(header, p, HEADER_BYTES) || size != sumac_state_size(s)) {
-    status = sumac_fail(SUMAC_ERR_FORMAT, "%s: header and size (%zu bytes) do not fit a state of this kind (%zu bytes)", call, size,
-                        sumac_state_size(s));
+    status = sumac_fail(SUMAC_ERR_FORMAT,
+                        "%s: header and size (%zu bytes) do not fit a state of this kind (%zu bytes)", call,
+                        size, sumac_state_size(s));
   } else {
     for (int i = 0; i < s->words; i++) s->word[i] = (int64_t)get_little(p + HEADER_BYTES + 8 * i, 8);
     status = check_canonical(s, call);

@@ -15,12 +15,14 @@ sumac_status sumac_view_of(const sumac_tensor *tensor, const char *name, struct 
   view->type = sumac_type_of(tensor->dtype, name, &status);
   if (status) return status;
   if (tensor->device.type > 1)
-    return sumac_fail(SUMAC_ERR_UNSUPPORTED, "%s: device type %d is not supported; only host memory (type 1) is", name,
+    return sumac_fail(SUMAC_ERR_UNSUPPORTED,
+                      "%s: device type %d is not supported; only host memory (type 1) is", name,
                       (int)tensor->device.type);
   if (tensor->device.type < 0)
     return sumac_fail(SUMAC_ERR_ARGUMENT, "%s: device type %d is negative", name, (int)tensor->device.type);
   if (tensor->ndim < 0 || tensor->ndim > SUMAC_MAX_DIMS)
-    return sumac_fail(SUMAC_ERR_ARGUMENT, "%s: ndim is %d; it must be 0 to %d", name, (int)tensor->ndim, SUMAC_MAX_DIMS);
+    return sumac_fail(SUMAC_ERR_ARGUMENT, "%s: ndim is %d; it must be 0 to %d", name, (int)tensor->ndim,
+                      SUMAC_MAX_DIMS);
   if (tensor->ndim > 0 && !tensor->shape)
     return sumac_fail(SUMAC_ERR_ARGUMENT, "%s: shape is NULL, but ndim is %d", name, (int)tensor->ndim);
 
@@ -57,10 +59,13 @@ sumac_status sumac_view_of(const sumac_tensor *tensor, const char *name, struct 
   }
   uintptr_t first = (uintptr_t)tensor->data + (uintptr_t)tensor->byte_offset;
   far |= first < (uintptr_t)tensor->data && view->n > 0;
-  if (far || high > INT64_MAX - size || (view->n > 0 && (first + (uintptr_t)high + (uintptr_t)size < first ||
-                                                         (low < 0 && first < 0 - (uintptr_t)low))))
-    return sumac_fail(SUMAC_ERR_ARGUMENT, "%s: shape, strides and byte_offset reach beyond the address space", name);
-  if (view->n > 0 && !tensor->data) return sumac_fail(SUMAC_ERR_ARGUMENT, "%s: data is NULL, but the tensor has elements", name);
+  if (far || high > INT64_MAX - size ||
+      (view->n > 0 &&
+       (first + (uintptr_t)high + (uintptr_t)size < first || (low < 0 && first < 0 - (uintptr_t)low))))
+    return sumac_fail(SUMAC_ERR_ARGUMENT, "%s: shape, strides and byte_offset reach beyond the address space",
+                      name);
+  if (view->n > 0 && !tensor->data)
+    return sumac_fail(SUMAC_ERR_ARGUMENT, "%s: data is NULL, but the tensor has elements", name);
   view->data = view->n > 0 ? (const char *)first : NULL;
   return SUMAC_OK;
 }
@@ -135,7 +140,8 @@ void sumac_plan_dims(struct sumac_plan *plan, const struct sumac_view *x, const 
   plan->outer.n = plan->inner.n = 1;
   for (int i = 0; i < x->ndim; i++) {
     struct sumac_dims *d = reduced[i] ? &plan->inner : &plan->outer;
-    d->n = x->shape[i] && d->n > MOST_ELEMENTS / x->shape[i] ? MOST_ELEMENTS : d->n * x->shape[i]; /* if empty */
+    d->n =
+        x->shape[i] && d->n > MOST_ELEMENTS / x->shape[i] ? MOST_ELEMENTS : d->n * x->shape[i]; /* if empty */
     if (x->shape[i] == 1 && reduced[i]) continue;
     set_dim(d, d->ndim++, x->shape[i], x->stride[i], y ? y->stride[i] : x->stride[i], 0);
   }

@@ -12,12 +12,13 @@
 #include "cpu/cpu.h"
 
 enum {
-  BLOCK = 4096,        /* elements gathered at a time; a plain sum's leaves */
-  SUPERBLOCK = 1 << 18, /* elements of one task of a plain sum */
-  SEARCH_BYTES = 1 << 15, /* in which an index is looked for */
+  BLOCK = 4096,           /* elements gathered at a time; a plain sum's leaves */
+  SUPERBLOCK = 1 << 18,   /* elements of one task of a plain sum */
+  SEARCH_BYTES = 1 << 17, /* in which an index is looked for */
   MOMENT_BYTES = 1 << 16  /* of which both sums are formed in turn, while they are in the cache */
 };
-#define PARALLEL_BYTES ((int64_t)1 << 18) /* less than this a thread does not pay; measured: docs/perf-log.md */
+#define PARALLEL_BYTES                                                                                       \
+  ((int64_t)1 << 18) /* less than this a thread does not pay; measured: docs/perf-log.md */
 #define CHUNK_BYTES ((int64_t)1 << 20)
 
 /* ---- walking */
@@ -203,7 +204,8 @@ static void split_part(void *arg, int part, int worker) {
 }
 
 /* Threads that pay for n elements, and the elements of a part: a multiple of BLOCK. */
-static int workers_for(const sumac_context *context, const struct sumac_plan *plan, int64_t n, int64_t *chunk) {
+static int workers_for(const sumac_context *context, const struct sumac_plan *plan, int64_t n,
+                       int64_t *chunk) {
   int64_t size = sumac_types[plan->type].size, most = n / (PARALLEL_BYTES / size);
   int workers = most < context->threads ? (int)most : context->threads;
   if (workers < 1) workers = 1;
@@ -217,7 +219,9 @@ static int workers_for(const sumac_context *context, const struct sumac_plan *pl
 
 /* What one result needs beside the stack, for the threads that share it. */
 static size_t exact_scratch(int workers) {
-  return workers > 1 ? (size_t)(workers - 1) * sizeof(struct exact_run) + (size_t)workers * sizeof(struct exact_run *) : 0;
+  return workers > 1
+             ? (size_t)(workers - 1) * sizeof(struct exact_run) + (size_t)workers * sizeof(struct exact_run *)
+             : 0;
 }
 
 static void exact_reduce(sumac_context *context, const struct sumac_plan *plan, const char *const base[2],
@@ -260,12 +264,14 @@ static void exact_result(sumac_context *context, const struct sumac_plan *plan, 
   exact_init(&total, context, plan, product ? t->product : t->sum, t->product);
   exact_reduce(context, plan, base, parallel, scratch, &total);
   if (plan->acc == SUMAC_ACC_I64)
-    *range |= exceeds_i64(&total.sum.number) || (plan->map == SUMAC_M_MOMENTS && exceeds_i64(&total.square.number));
+    *range |=
+        exceeds_i64(&total.sum.number) || (plan->map == SUMAC_M_MOMENTS && exceeds_i64(&total.square.number));
   *bits = sumac_finish_sums(&plan->finish, &total.sum.counts, total.sum.number.limb, total.sum.number.format,
                             total.square.number.limb, t->product, range);
 }
 
-sumac_status sumac_cpu_accumulate(sumac_context *context, const struct sumac_plan *plan, struct sumac_state_sums *into) {
+sumac_status sumac_cpu_accumulate(sumac_context *context, const struct sumac_plan *plan,
+                                  struct sumac_state_sums *into) {
   struct exact_run total;
   int64_t chunk;
   int workers = workers_for(context, plan, plan->inner.n, &chunk);
@@ -301,7 +307,9 @@ struct plain_run {
   struct plain *leaf; /* of the next block */
 };
 
-static double to_acc(const struct sumac_plan *plan, double v) { return plan->acc == SUMAC_ACC_F32 ? (double)(float)v : v; }
+static double to_acc(const struct sumac_plan *plan, double v) {
+  return plan->acc == SUMAC_ACC_F32 ? (double)(float)v : v;
+}
 
 static struct plain plain_combine(const struct sumac_plan *plan, struct plain a, struct plain b) {
   struct plain r = {0, 0, a.n + b.n};
@@ -331,8 +339,8 @@ static bool is_nan(const struct sumac_type_info *t, uint64_t bits) {
 }
 
 /* Copies the elements, or pairs, that are not NaN. */
-static size_t drop_nans(const struct sumac_type_info *t, bool dot, const void *x, const void *y, size_t n, void *cx,
-                        void *cy) {
+static size_t drop_nans(const struct sumac_type_info *t, bool dot, const void *x, const void *y, size_t n,
+                        void *cx, void *cy) {
   size_t kept = 0;
   for (size_t i = 0; i < n; i++) {
     uint64_t a = sumac_bits_at(t, x, i), b = dot ? sumac_bits_at(t, y, i) : 0;
@@ -390,7 +398,9 @@ static void plain_part(void *arg, int part, int worker) {
   (void)worker;
 }
 
-static int64_t plain_parts(const struct sumac_plan *plan) { return (plan->inner.n + SUPERBLOCK - 1) / SUPERBLOCK; }
+static int64_t plain_parts(const struct sumac_plan *plan) {
+  return (plan->inner.n + SUPERBLOCK - 1) / SUPERBLOCK;
+}
 
 static size_t plain_scratch(const struct sumac_plan *plan) {
   return plain_parts(plan) > 1 ? (size_t)plain_parts(plan) * sizeof(struct plain) : 0;
@@ -450,7 +460,9 @@ static bool is_arg(const struct sumac_plan *plan) {
   return plan->map == SUMAC_M_ARGMIN || plan->map == SUMAC_M_ARGMAX;
 }
 
-static bool is_minimum(const struct sumac_plan *plan) { return plan->map == SUMAC_M_MIN || plan->map == SUMAC_M_ARGMIN; }
+static bool is_minimum(const struct sumac_plan *plan) {
+  return plan->map == SUMAC_M_MIN || plan->map == SUMAC_M_ARGMIN;
+}
 
 static void select_add(void *arg, const void *x, const void *y, size_t n) {
   struct select_run *r = arg;
@@ -484,7 +496,8 @@ static void select_part(void *arg, int part, int worker) {
   const struct sumac_plan *plan = s->walk->plan;
   struct walk w = *s->walk;
   int64_t begin = part * s->chunk, left = plan->inner.n - begin;
-  struct select_run run = {s->context->loops->select[plan->map - SUMAC_M_MIN][plan->type], plan, {INT64_MIN, begin, -1}, begin};
+  struct select_run run = {
+      s->context->loops->select[plan->map - SUMAC_M_MIN][plan->type], plan, {INT64_MIN, begin, -1}, begin};
   w.arg = &run;
   walk(&w, begin, left < s->chunk ? left : s->chunk);
   s->best[part] = run.best;
@@ -522,8 +535,8 @@ static int64_t logical_index(const struct sumac_dims *d, int64_t index) {
 }
 
 /* The only failure: there is no element. */
-static sumac_status select_result(sumac_context *context, const struct sumac_plan *plan, const char *const base[2],
-                                  bool parallel, uint64_t *bits, bool *range) {
+static sumac_status select_result(sumac_context *context, const struct sumac_plan *plan,
+                                  const char *const base[2], bool parallel, uint64_t *bits, bool *range) {
   enum { MOST_PARTS = 1024 };
   const struct sumac_type_info *t = &sumac_types[plan->type];
   const struct sumac_finish *f = &plan->finish;
@@ -574,8 +587,9 @@ static sumac_status select_result(sumac_context *context, const struct sumac_pla
 /* ---- all results of a plan */
 
 /* The only failure: a selection from nothing. */
-static sumac_status one_result(sumac_context *context, const struct sumac_plan *plan, const char *const base[2],
-                               bool parallel, void *scratch, uint64_t *bits, bool *range) {
+static sumac_status one_result(sumac_context *context, const struct sumac_plan *plan,
+                               const char *const base[2], bool parallel, void *scratch, uint64_t *bits,
+                               bool *range) {
   if (plan->map >= SUMAC_M_MIN) return select_result(context, plan, base, parallel, bits, range);
   if (plan->acc == SUMAC_ACC_F64 || plan->acc == SUMAC_ACC_F32)
     plain_result(context, plan, base, parallel, scratch, bits, range);
@@ -603,7 +617,8 @@ static void outer_part(void *arg, int part, int worker) {
   int64_t begin = part * job->chunk, end = begin + job->chunk < d->n ? begin + job->chunk : d->n;
   bool range = false;
   void *scratch = job->scratch + (size_t)worker * job->scratch_size;
-  for (int64_t k = begin; k < end && atomic_load_explicit(&job->status, memory_order_relaxed) == SUMAC_OK; k++) {
+  for (int64_t k = begin; k < end && atomic_load_explicit(&job->status, memory_order_relaxed) == SUMAC_OK;
+       k++) {
     const char *base[2] = {plan->data[0], plan->data[1]};
     char *out = plan->out;
     int64_t rest = k;
@@ -633,24 +648,30 @@ static int64_t saturating_multiply(int64_t a, int64_t b) {
 
 sumac_status sumac_cpu_reduce(sumac_context *context, const struct sumac_plan *plan) {
   const struct sumac_dims *d = &plan->outer;
-  const bool select = plan->map >= SUMAC_M_MIN, plain = plan->acc == SUMAC_ACC_F64 || plan->acc == SUMAC_ACC_F32;
+  const bool select = plan->map >= SUMAC_M_MIN,
+             plain = plan->acc == SUMAC_ACC_F64 || plan->acc == SUMAC_ACC_F32;
   struct outer_job job = {.context = context, .plan = plan, .chunk = d->n};
   if (!d->n) return SUMAC_OK;
   int64_t bytes = saturating_multiply(plan->inner.n, sumac_types[plan->type].size), chunk;
   /* Many results: a thread does whole ones. Few: all threads share each. */
   job.parallel = d->n < 4 * context->threads && bytes >= 2 * PARALLEL_BYTES;
-  int workers = job.parallel || saturating_multiply(bytes + 256, d->n) < 2 * PARALLEL_BYTES ? 1 : context->threads;
+  int workers =
+      job.parallel || saturating_multiply(bytes + 256, d->n) < 2 * PARALLEL_BYTES ? 1 : context->threads;
   if (workers > 1) job.chunk = (d->n + 16 * workers - 1) / (16 * workers);
   int64_t parts = (d->n + job.chunk - 1) / job.chunk;
 
   /* All memory first: after this nothing but an empty selection can fail, and results wait for that. */
-  if (!select) job.scratch_size = plain ? plain_scratch(plan) : exact_scratch(job.parallel ? workers_for(context, plan, plan->inner.n, &chunk) : 1);
+  if (!select)
+    job.scratch_size =
+        plain ? plain_scratch(plan)
+              : exact_scratch(job.parallel ? workers_for(context, plan, plan->inner.n, &chunk) : 1);
   job.scratch_size = (job.scratch_size + 63) & ~(size_t)63;
   size_t staged = select && plan->skip_nan && d->n > 1 ? (size_t)d->n * sizeof(uint64_t) : 0;
   size_t size = staged + (size_t)workers * job.scratch_size;
   char *memory = size ? sumac_alloc(context, size) : NULL;
   if ((size && !memory) || plain_parts(plan) > INT32_MAX)
-    return sumac_fail(SUMAC_ERR_MEMORY, "out of memory: a reduction of %lld elements to %lld results needs %zu bytes",
+    return sumac_fail(SUMAC_ERR_MEMORY,
+                      "out of memory: a reduction of %lld elements to %lld results needs %zu bytes",
                       (long long)plan->inner.n, (long long)d->n, size);
   job.scratch = memory;
   job.staged = staged ? (uint64_t *)(void *)(memory + (size_t)workers * job.scratch_size) : NULL;
@@ -664,7 +685,8 @@ sumac_status sumac_cpu_reduce(sumac_context *context, const struct sumac_plan *p
     for (int64_t k = 0; k < d->n; k++) {
       char *out = plan->out;
       int64_t rest = k;
-      for (int i = d->ndim - 1; i >= 0; rest /= d->shape[i], i--) out += rest % d->shape[i] * plan->out_stride[i];
+      for (int i = d->ndim - 1; i >= 0; rest /= d->shape[i], i--)
+        out += rest % d->shape[i] * plan->out_stride[i];
       memcpy(out, &job.staged[k], plan->finish.out->size);
     }
   }
@@ -678,7 +700,7 @@ sumac_status sumac_cpu_reduce(sumac_context *context, const struct sumac_plan *p
                       plan->inner.n ? "every element of a reduction is NaN and NaNs are skipped"
                                     : "the reduction has no elements");
   if (atomic_load(&job.range))
-    return sumac_fail(SUMAC_ERR_RANGE, "a result does not fit %s%s; it was written saturated", plan->finish.out->name,
-                      plan->acc == SUMAC_ACC_I64 ? " or its i64 accumulator" : "");
+    return sumac_fail(SUMAC_ERR_RANGE, "a result does not fit %s%s; it was written saturated",
+                      plan->finish.out->name, plan->acc == SUMAC_ACC_I64 ? " or its i64 accumulator" : "");
   return SUMAC_OK;
 }

@@ -10,15 +10,15 @@
 
 #include "exact/exact.h"
 
-/* One exact sum in progress: a number, and windows above it (fold.tmpl.h tells how). What tiles left in window
- * k waits in lanes[k]: integers in units of 2^unit[k], in two halves, each lane-tile 2^62 up. */
+/* One exact sum in progress: a number, and windows above it (fold.tmpl.h tells how). What tiles left in
+ * window k waits in lanes[k]: integers in units of 2^unit[k], in two halves, each lane-tile 2^62 up. */
 enum { SUMAC_MAX_WINDOWS = 9, SUMAC_MAX_LANES = 8, SUMAC_BY_EXPONENT = 99 };
 
 struct sumac_sum {
   struct sumac_exact number;
   struct sumac_counts counts;
-  int windows;  /* tried on the next tile; 0: not chosen yet; SUMAC_BY_EXPONENT: none will do */
-  int exponent; /* of window 0 */
+  int windows;       /* tried on the next tile; 0: not chosen yet; SUMAC_BY_EXPONENT: none will do */
+  int exponent;      /* of window 0 */
   int hold, backoff; /* tiles to stay with more windows than usual; how many the next time */
   int unit[SUMAC_MAX_WINDOWS];
   int64_t waiting[SUMAC_MAX_WINDOWS]; /* lane-tiles */
@@ -38,13 +38,14 @@ void sumac_sum_flush(struct sumac_sum *sum);
  *               elements in their place, and returns true. x may be cx
  *   note_zeros  looks for a term that is neither -0 nor NaN
  *   pad         copies n elements and fills up to `width` with -0, or with +0 */
-void sumac_sum_by_element(struct sumac_sum *sum, const struct sumac_type_info *t, enum sumac_map map, const void *x,
-                          const void *y, size_t n);
-bool sumac_sum_specials(struct sumac_sum *sum, const struct sumac_type_info *t, enum sumac_map map, const void *x,
-                        const void *y, size_t n, void *cx, void *cy);
-void sumac_sum_note_zeros(struct sumac_sum *sum, const struct sumac_type_info *t, enum sumac_map map, const void *x,
-                          const void *y, size_t n);
-void sumac_pad(const struct sumac_type_info *t, void *to, const void *x, size_t n, size_t width, bool negative);
+void sumac_sum_by_element(struct sumac_sum *sum, const struct sumac_type_info *t, enum sumac_map map,
+                          const void *x, const void *y, size_t n);
+bool sumac_sum_specials(struct sumac_sum *sum, const struct sumac_type_info *t, enum sumac_map map,
+                        const void *x, const void *y, size_t n, void *cx, void *cy);
+void sumac_sum_note_zeros(struct sumac_sum *sum, const struct sumac_type_info *t, enum sumac_map map,
+                          const void *x, const void *y, size_t n);
+void sumac_pad(const struct sumac_type_info *t, void *to, const void *x, size_t n, size_t width,
+               bool negative);
 
 /* The bits of element i, in the low end. */
 static inline uint64_t sumac_bits_at(const struct sumac_type_info *t, const void *p, size_t i) {

@@ -40,7 +40,8 @@ static unsigned present_features(void) {
   return have;
 }
 
-/* SUMAC_CPU_FEATURES: a list of names; unknown ones are ignored, so that a list may serve several machines. */
+/* SUMAC_CPU_FEATURES: a list of names; unknown ones are ignored, so that a list may serve several machines.
+ */
 static unsigned allowed_features(void) {
   const char *list = getenv("SUMAC_CPU_FEATURES");
   if (!list || !*list) return ~0u;

@@ -12,23 +12,33 @@
  * of them is not zero, hard_tile() chooses other windows, more windows, or adds by exponent. Any choice
  * gives the same sum; only speed depends on it.
  *
- * A large array is read as several streams, from equally many places at once: memory serves one core faster that
- * way (docs/perf-log.md). Then a tile is n elements at x, n at x + apart, and so on.
+ * A large array is read as several streams, from equally many places at once: memory serves one core faster
+ * that way (docs/perf-log.md). Then a tile is n elements at x, n at x + apart, and so on.
  */
 
 enum { LANES = VB / 8, GROUP = 2 * LANES, TILE = VB > 16 ? 4096 : 2048 };
 
-/* Elements per step of a loop: a group, or a cache line if that is more; for 16 bits, two vectors; for 8 bits one,
- * since more would be much code. */
+/* Elements per step of a loop: a group, or a cache line if that is more; for 16 bits, two vectors; for 8 bits
+ * one, since more would be much code. */
 SUMAC_INLINE size_t step_of(size_t size) {
   return GROUP * size >= 64 ? GROUP : size == 1 ? VB : VB > 32 ? 4 * GROUP : 64 / size;
 }
 
-/* Adds n elements, a multiple of step_of(), to a sum, or leaves no trace and returns false. Where apart is not 0,
- * n elements of every stream. */
+/* Adds n elements, a multiple of step_of(), to a sum, or leaves no trace and returns false. Where apart is
+ * not 0, n elements of every stream. */
 typedef bool sumac_tile(struct sumac_sum *sum, const char *x, const char *y, size_t n, size_t apart);
 
 SUMAC_INLINE bool is_product(enum sumac_map map) { return map == SUMAC_M_SQUARE || map == SUMAC_M_DOT; }
+
+/* Of an array that is worth several streams; the base instruction set goes without, for its size. */
+#define STREAM_BYTES (VB > 16 ? (size_t)1 << 17 : SIZE_MAX)
+
+/* Elements of each: whole kilobytes, but no multiple of a page, so that streams do not meet in one set of the
+ * cache. */
+SUMAC_INLINE size_t stream_length(size_t n, size_t size, size_t streams) {
+  size_t bytes = n * size / streams / 1024 * 1024;
+  return (bytes % 4096 ? bytes : bytes - 1024) / size;
+}
 
 SUMAC_INLINE int streams_of(enum sumac_map map) { return map == SUMAC_M_DOT ? 2 : 4; }
 
@@ -43,7 +53,9 @@ SUMAC_INLINE int least_windows(enum sumac_type type, enum sumac_map map) {
   return type == SUMAC_T_F64 || is_product(map) ? 2 : 1;
 }
 SUMAC_INLINE int fixed_exponent(enum sumac_type type, enum sumac_map map) {
-  return type == SUMAC_T_F64 || type == SUMAC_T_F32 || type == SUMAC_T_BF16 ? INT_MIN : is_product(map) ? 34 : 17;
+  return type == SUMAC_T_F64 || type == SUMAC_T_F32 || type == SUMAC_T_BF16 ? INT_MIN
+         : is_product(map)                                                  ? 34
+                                                                            : 17;
 }
 
 /* e4m3 is read as the f16 of 2^-8 times its value. */
@@ -74,8 +86,8 @@ SUMAC_INLINE vf32 load_f32(enum sumac_type type, const char *p) {
 
 /* The terms of GROUP elements: h, and the low parts of f64 products in l. Products of 16-bit and 8-bit
  * types are formed in f32, unless `wide`; `risk` gathers where one may be inexact, having underflowed. */
-SUMAC_INLINE void load_terms(enum sumac_type type, enum sumac_map map, bool wide, const char *x, const char *y,
-                             vf64 *h, vf64 *l, vu64 *risk) {
+SUMAC_INLINE void load_terms(enum sumac_type type, enum sumac_map map, bool wide, const char *x,
+                             const char *y, vf64 *h, vf64 *l, vu64 *risk) {
   if (type == SUMAC_T_F64) {
     SUMAC_UNROLL
     for (int u = 0; u < 2; u++) {
@@ -116,8 +128,8 @@ SUMAC_INLINE void load_terms(enum sumac_type type, enum sumac_map map, bool wide
 }
 
 /* Is every product that `risk` may mean exact, being one by zero? */
-static NOINLINE bool risk_is_zeros(enum sumac_type type, enum sumac_map map, const char *x,
-                                                    const char *y, size_t n) {
+static NOINLINE bool risk_is_zeros(enum sumac_type type, enum sumac_map map, const char *x, const char *y,
+                                   size_t n) {
   const struct sumac_type_info *t = &sumac_types[type];
   for (size_t i = 0; i < n; i++) {
     struct sumac_element a = sumac_decode(t, sumac_bits_at(t, x, i)), b = a;
@@ -176,8 +188,8 @@ SUMAC_INLINE void commit(struct sumac_sum *sum, int k, vu64 v) {
 }
 
 /* Range checks of the types that are certified as integers, before any conversion: the greatest and the
- * least non-zero of twice the magnitude, the latter less one, so that zero wraps to the greatest. (Twice, since
- * that drops the sign without a constant in a register.) */
+ * least non-zero of twice the magnitude, the latter less one, so that zero wraps to the greatest. (Twice,
+ * since that drops the sign without a constant in a register.) */
 struct range {
   vu64 most, least;
 };
@@ -227,8 +239,8 @@ SUMAC_INLINE bool range_fits(enum sumac_type type, const struct range *r, int e,
 }
 
 /* Tries n elements of S streams each in K windows at sum->exponent. */
-SUMAC_INLINE bool fold_streams(enum sumac_type type, enum sumac_map map, bool wide, int K, int S, struct sumac_sum *sum,
-                               const char *x, const char *y, size_t n, size_t apart) {
+SUMAC_INLINE bool fold_streams(enum sumac_type type, enum sumac_map map, bool wide, int K, int S,
+                               struct sumac_sum *sum, const char *x, const char *y, size_t n, size_t apart) {
   const size_t size = sumac_types[type].size, step = step_of(size);
   const bool low = has_low_part(type, map);
   const bool ranged = K == 1 || (type != SUMAC_T_F64 && type != SUMAC_T_F32 && type != SUMAC_T_BF16);
@@ -300,9 +312,10 @@ SUMAC_INLINE bool fold_tile(enum sumac_type type, enum sumac_map map, bool wide,
   return fold_streams(type, map, wide, K, 1, sum, x, y, n, 0);
 }
 
-/* Tries n elements of a 16-bit type, a multiple of step_of() and at most NARROW_TILE, in f32: an integer window
- * M = 1.5 * 2^e, and what it leaves added up as floats, exactly: for up to 128 terms a lane of at most 2^(e - 24),
- * all multiples of 2^(e - 41), no sum needs more than 24 bits. f16 fits as a whole, with e = 17. */
+/* Tries n elements of a 16-bit type, a multiple of step_of() and at most NARROW_TILE, in f32: an integer
+ * window M = 1.5 * 2^e, and what it leaves added up as floats, exactly: for up to 128 terms a lane of at most
+ * 2^(e - 24), all multiples of 2^(e - 41), no sum needs more than 24 bits. f16 fits as a whole, with e = 17.
+ */
 enum { NARROW_TILE = 4 * 2 * LANES * 128, NARROW_DEPTH = 41, NARROW_LEAST = -80, NARROW_MOST = 120 };
 
 /* Adds 32-bit integers to 64-bit lanes, each 2^31 up. */
@@ -311,8 +324,8 @@ SUMAC_INLINE vu64 widen_add(vu64 lanes, vu32 v) {
   return lanes + ((vu64)v & UINT32_MAX) + ((vu64)v >> 32);
 }
 
-SUMAC_INLINE bool narrow_streams(enum sumac_type type, enum sumac_map map, int S, struct sumac_sum *sum, const char *x,
-                                 size_t n, size_t apart) {
+SUMAC_INLINE bool narrow_streams(enum sumac_type type, enum sumac_map map, int S, struct sumac_sum *sum,
+                                 const char *x, size_t n, size_t apart) {
   const int vectors = S == 1 ? 2 : S; /* in a step, all of the one stream, or one of each */
   const size_t step = S == 1 ? 2 * VB : VB;
   const int e = type == SUMAC_T_F16 ? 17 : sum->exponent;
@@ -359,15 +372,15 @@ SUMAC_INLINE bool narrow_streams(enum sumac_type type, enum sumac_map map, int S
   SUMAC_UNROLL
   for (int u = 0; u < 4; u++) {
     if (u < 2) whole = widen_add(whole, acc[u] - adds * bits);
-    part = widen_add(part, (vu32)__builtin_convertvector(rest[u] * scale, vi32));
+    part = widen_add(part, (vu32) __builtin_convertvector(rest[u] * scale, vi32));
   }
   commit(sum, 0, whole + (((uint64_t)1 << 62) - ((uint64_t)4 << 31)));
   commit(sum, 1, part + (((uint64_t)1 << 62) - ((uint64_t)8 << 31)));
   return true;
 }
 
-SUMAC_INLINE bool narrow_tile(enum sumac_type type, enum sumac_map map, struct sumac_sum *sum, const char *x, size_t n,
-                              size_t apart) {
+SUMAC_INLINE bool narrow_tile(enum sumac_type type, enum sumac_map map, struct sumac_sum *sum, const char *x,
+                              size_t n, size_t apart) {
   if (VB > 16 && apart) return narrow_streams(type, map, streams_of(map), sum, x, n, apart);
   return narrow_streams(type, map, 1, sum, x, n, 0);
 }
@@ -423,8 +436,8 @@ SUMAC_INLINE void bins_add(struct bins *bins, vf64 v, int offset) {
   }
 }
 
-/* At most BIN_TILE elements: 1024 terms a bin, of 2^52 and less. f64 products may over- or underflow: such groups go
- * by the book. */
+/* At most BIN_TILE elements: 1024 terms a bin, of 2^52 and less. f64 products may over- or underflow: such
+ * groups go by the book. */
 SUMAC_INLINE void bins_tile(enum sumac_type type, enum sumac_map map, struct sumac_sum *sum, const char *x,
                             const char *y, size_t n) {
   const struct sumac_type_info *t = &sumac_types[type];
@@ -459,8 +472,8 @@ SUMAC_INLINE void bins_tile(enum sumac_type type, enum sumac_map map, struct sum
 }
 
 /* Chooses windows for a tile of one stream, which then takes them, or goes by exponent. */
-SUMAC_INLINE void fit_tile(enum sumac_type type, enum sumac_map map, struct sumac_sum *sum, const char *x, const char *y,
-                           size_t n) {
+SUMAC_INLINE void fit_tile(enum sumac_type type, enum sumac_map map, struct sumac_sum *sum, const char *x,
+                           const char *y, size_t n) {
   const struct sumac_type_info *t = &sumac_types[type];
   if (t->cls != SUMAC_C_FLOAT) return; /* integers have none */
   const int least = least_windows(type, map);
@@ -500,7 +513,8 @@ SUMAC_INLINE bool hard_tile(enum sumac_type type, enum sumac_map map, struct sum
                             const char *y, size_t n, size_t apart, sumac_tile *fit) {
   if (sumac_types[type].cls != SUMAC_C_FLOAT) return true; /* integers have none */
   /* While a larger number of windows is held on to, that is tried first. */
-  if (sum->windows == 2 && least_windows(type, map) < 2 && fold_tile(type, map, true, 2, sum, x, y, n, apart)) return true;
+  if (sum->windows == 2 && least_windows(type, map) < 2 && fold_tile(type, map, true, 2, sum, x, y, n, apart))
+    return true;
   if (sum->windows == 4 && fold_tile(type, map, true, 4, sum, x, y, n, apart)) return true;
   int windows = 0;
   for (int s = 0; s < (apart ? streams_of(map) : 1); s++) {
@@ -528,8 +542,8 @@ SUMAC_INLINE void first_window(enum sumac_type type, enum sumac_map map, struct 
 }
 
 /* The tile that most data needs. */
-SUMAC_INLINE bool usual_tile(enum sumac_type type, enum sumac_map map, struct sumac_sum *sum, const char *x, const char *y,
-                             size_t n, size_t apart) {
+SUMAC_INLINE bool usual_tile(enum sumac_type type, enum sumac_map map, struct sumac_sum *sum, const char *x,
+                             const char *y, size_t n, size_t apart) {
   if (sumac_types[type].cls != SUMAC_C_FLOAT) return true; /* integers have none */
   if (has_narrow_tile(type, map)) return narrow_tile(type, map, sum, x, n, apart);
   return fold_tile(type, map, false, least_windows(type, map), sum, x, y, n, apart);
@@ -540,8 +554,8 @@ struct tiles {
   sumac_tile *usual, *hard;
 };
 
-SUMAC_INLINE void add_tile(enum sumac_type type, enum sumac_map map, struct sumac_sum *sum, const char *x, const char *y,
-                           size_t n, size_t apart, struct tiles tiles) {
+SUMAC_INLINE void add_tile(enum sumac_type type, enum sumac_map map, struct sumac_sum *sum, const char *x,
+                           const char *y, size_t n, size_t apart, struct tiles tiles) {
   const int least = least_windows(type, map);
   if (!sum->windows) first_window(type, map, sum, x, y, n);
   if (sum->windows != least && sum->hold > 0) {
@@ -556,9 +570,6 @@ SUMAC_INLINE void add_tile(enum sumac_type type, enum sumac_map map, struct suma
     tiles.hard(sum, x, y, n, apart);
 }
 
-/* Of an array that is worth several streams; the base instruction set goes without, for its size. */
-#define STREAM_BYTES (VB > 16 ? (size_t)1 << 17 : SIZE_MAX)
-
 /* sumac_exact_loop for floats. */
 SUMAC_INLINE void exact_floats(enum sumac_type type, enum sumac_map map, struct sumac_sum *sum, const char *x,
                                const char *y, size_t n, struct tiles tiles) {
@@ -571,9 +582,7 @@ SUMAC_INLINE void exact_floats(enum sumac_type type, enum sumac_map map, struct 
   if (fixed != INT_MIN && sum->exponent != fixed) sum->windows = 0;
   if (sum->waiting[0] > 1 << 28) sumac_sum_flush(sum);
   if (n * size >= STREAM_BYTES) {
-    size_t part = n / streams, each = most / streams;
-    part -= part % each;
-    if (part * size % 4096 == 0) part -= 1024 / size; /* so that streams do not meet in one set of the cache */
+    const size_t part = stream_length(n, size, streams), each = most / streams;
     for (size_t i = 0, count; i < part; i += count) {
       count = part - i < each ? part - i : each;
       for (size_t s = 0; s < streams && !sum->counts.not_negative_zero; s++)

@@ -17,16 +17,15 @@
 #include "cpu/cpu.h"
 #include "cpu/simd.h"
 
-#include "cpu/fold.tmpl.h"
 #include "cpu/bytes.tmpl.h"
+#include "cpu/fold.tmpl.h"
 #include "cpu/integers.tmpl.h"
 #include "cpu/plain.tmpl.h"
 #include "cpu/select.tmpl.h"
 
-SUMAC_INLINE void exact(enum sumac_type type, enum sumac_map map, struct sumac_sum *sum, const void *x, const void *y,
-                        size_t n, struct tiles tiles) {
-  if (sumac_types[type].cls != SUMAC_C_FLOAT)
-    exact_integers(type, map, sum, x, y, n);
+SUMAC_INLINE void exact(enum sumac_type type, enum sumac_map map, struct sumac_sum *sum, const void *x,
+                        const void *y, size_t n, struct tiles tiles) {
+  if (sumac_types[type].cls != SUMAC_C_FLOAT) exact_integers(type, map, sum, x, y, n);
 #if SUMAC_BYTE_TABLES
   else if (sumac_types[type].size == 1 && !is_product(map))
     exact_bytes(type, map, sum, x, n);
@@ -40,13 +39,32 @@ SUMAC_INLINE void exact(enum sumac_type type, enum sumac_map map, struct sumac_s
 #define EXACT_ARGS struct sumac_sum *s, const void *x, const void *y, size_t n
 #define PLAIN_ARGS const void *x, const void *y, size_t n, double c
 #define SELECT_ARGS const void *x, size_t n, bool skip, bool *nan
-#define USUAL(T, M) static NOINLINE bool usual_##M##_##T(TILE_ARGS) { return usual_tile(SUMAC_T_##T, SUMAC_M_##M, s, x, y, n, apart); }
-#define FIT(T, M) static NOINLINE bool fit_##M##_##T(TILE_ARGS) { (void)apart; fit_tile(SUMAC_T_##T, SUMAC_M_##M, s, x, y, n); return true; }
-#define HARD(T, M) static NOINLINE bool hard_##M##_##T(TILE_ARGS) { return hard_tile(SUMAC_T_##T, SUMAC_M_##M, s, x, y, n, apart, fit_##M##_##T); }
-#define EXACT(T, M) static void exact_##M##_##T(EXACT_ARGS) { exact(SUMAC_T_##T, SUMAC_M_##M, s, x, y, n, (struct tiles){usual_##M##_##T, hard_##M##_##T}); }
-#define F64(T, M) static double f64_##M##_##T(PLAIN_ARGS) { return plain_f64(SUMAC_T_##T, SUMAC_M_##M, x, y, n, c); }
-#define F32(T, M) static double f32_##M##_##T(PLAIN_ARGS) { return plain_f32(SUMAC_T_##T, SUMAC_M_##M, x, y, n, c); }
-#define SELECT(T, M) static int64_t select_##M##_##T(SELECT_ARGS) { return select_loop(SUMAC_T_##T, SUMAC_M_##M, x, n, skip, nan); }
+#define USUAL(T, M)                                                                                          \
+  static NOINLINE bool usual_##M##_##T(TILE_ARGS) {                                                          \
+    return usual_tile(SUMAC_T_##T, SUMAC_M_##M, s, x, y, n, apart);                                          \
+  }
+#define FIT(T, M)                                                                                            \
+  static NOINLINE bool fit_##M##_##T(TILE_ARGS) {                                                            \
+    (void)apart;                                                                                             \
+    fit_tile(SUMAC_T_##T, SUMAC_M_##M, s, x, y, n);                                                          \
+    return true;                                                                                             \
+  }
+#define HARD(T, M)                                                                                           \
+  static NOINLINE bool hard_##M##_##T(TILE_ARGS) {                                                           \
+    return hard_tile(SUMAC_T_##T, SUMAC_M_##M, s, x, y, n, apart, fit_##M##_##T);                            \
+  }
+#define EXACT(T, M)                                                                                          \
+  static void exact_##M##_##T(EXACT_ARGS) {                                                                  \
+    exact(SUMAC_T_##T, SUMAC_M_##M, s, x, y, n, (struct tiles){usual_##M##_##T, hard_##M##_##T});            \
+  }
+#define F64(T, M)                                                                                            \
+  static double f64_##M##_##T(PLAIN_ARGS) { return plain_f64(SUMAC_T_##T, SUMAC_M_##M, x, y, n, c); }
+#define F32(T, M)                                                                                            \
+  static double f32_##M##_##T(PLAIN_ARGS) { return plain_f32(SUMAC_T_##T, SUMAC_M_##M, x, y, n, c); }
+#define SELECT(T, M)                                                                                         \
+  static int64_t select_##M##_##T(SELECT_ARGS) {                                                             \
+    return select_loop(SUMAC_T_##T, SUMAC_M_##M, x, n, skip, nan);                                           \
+  }
 
 /* ... and their places in the table. */
 #define EXACT_ENTRY(T, M) [SUMAC_M_##M][SUMAC_T_##T] = exact_##M##_##T,
@@ -59,7 +77,8 @@ SUMAC_INLINE void exact(enum sumac_type type, enum sumac_map map, struct sumac_s
 #define EACH_SELECT(F, T) F(T, MIN) F(T, MAX) F(T, MAXABS) F(T, ARGMIN) F(T, ARGMAX)
 
 /* What each accumulator of variants.def means in the pass at hand; an I64 sum is an exact one. */
-#define VARIANT_EXACT(T) EACH_SUM(USUAL, T) EACH_SUM(FIT, T) EACH_SUM(HARD, T) EACH_SUM(EXACT, T) EACH_SELECT(SELECT, T)
+#define VARIANT_EXACT(T)                                                                                     \
+  EACH_SUM(USUAL, T) EACH_SUM(FIT, T) EACH_SUM(HARD, T) EACH_SUM(EXACT, T) EACH_SELECT(SELECT, T)
 #define VARIANT_F64(T) EACH_PLAIN(F64, T)
 #define VARIANT_F32(T) EACH_PLAIN(F32, T)
 #define VARIANT_I64(T)

@@ -48,7 +48,9 @@ SUMAC_INLINE double value_at(enum sumac_type type, const char *p, size_t i) {
   const struct sumac_type_info *t = &sumac_types[type];
   uint64_t bits = sumac_bits_at(t, p, i);
   if (t->cls != SUMAC_C_FLOAT)
-    return type == SUMAC_T_U64 ? (double)bits : type == SUMAC_T_I64 ? (double)(int64_t)bits : (double)integer_at(type, p, i);
+    return type == SUMAC_T_U64   ? (double)bits
+           : type == SUMAC_T_I64 ? (double)(int64_t)bits
+                                 : (double)integer_at(type, p, i);
   struct sumac_element e = sumac_decode(t, bits);
   double v = e.nan ? NAN : e.inf ? INFINITY : ldexp((double)e.magnitude, e.exponent);
   return e.negative ? -v : v;
@@ -94,7 +96,8 @@ SUMAC_INLINE vf32 terms_f32(int map, vf32 a, vf32 b, float centre) {
   }
 }
 
-SUMAC_INLINE double plain_f64(enum sumac_type type, int map, const char *x, const char *y, size_t n, double centre) {
+SUMAC_INLINE double plain_f64(enum sumac_type type, int map, const char *x, const char *y, size_t n,
+                              double centre) {
   const size_t size = sumac_types[type].size, width = is_narrow(type) ? 2 * LANES : LANES;
   const bool dot = map == SUMAC_M_DOT;
   const float scale = type == SUMAC_T_E4M3FN ? 256 : 1;
@@ -114,7 +117,8 @@ SUMAC_INLINE double plain_f64(enum sumac_type type, int map, const char *x, cons
       SUMAC_UNROLL
       for (size_t u = 0; u < step / width; u++) {
         if (is_narrow(type)) {
-          vf32 a = load_f32(type, px + u * width * size) * scale, b = dot ? load_f32(type, py + u * width * size) * scale : a;
+          vf32 a = load_f32(type, px + u * width * size) * scale,
+               b = dot ? load_f32(type, py + u * width * size) * scale : a;
           acc[2 * u] += terms_f64(map, v_low_f64(a), v_low_f64(b), centre);
           acc[2 * u + 1] += terms_f64(map, v_high_f64(a), v_high_f64(b), centre);
         } else {
@@ -131,7 +135,8 @@ SUMAC_INLINE double plain_f64(enum sumac_type type, int map, const char *x, cons
   return sum;
 }
 
-SUMAC_INLINE double plain_f32(enum sumac_type type, int map, const char *x, const char *y, size_t n, double middle) {
+SUMAC_INLINE double plain_f32(enum sumac_type type, int map, const char *x, const char *y, size_t n,
+                              double middle) {
   const size_t size = sumac_types[type].size, width = 2 * LANES, step = PLAIN_VECTORS * width;
   const bool dot = map == SUMAC_M_DOT;
   const float scale = type == SUMAC_T_E4M3FN ? 256 : 1, centre = (float)middle;
@@ -149,12 +154,14 @@ SUMAC_INLINE double plain_f32(enum sumac_type type, int map, const char *x, cons
       }
       SUMAC_UNROLL
       for (size_t u = 0; u < PLAIN_VECTORS; u++) {
-        vf32 a = load_f32(type, px + u * width * size) * scale, b = dot ? load_f32(type, py + u * width * size) * scale : a;
+        vf32 a = load_f32(type, px + u * width * size) * scale,
+             b = dot ? load_f32(type, py + u * width * size) * scale : a;
         acc[u] += terms_f32(map, a, b, centre);
       }
     }
   }
-  for (; i < n; i++) sum += term_f32(map, (float)value_at(type, x, i), dot ? (float)value_at(type, y, i) : 0, centre);
+  for (; i < n; i++)
+    sum += term_f32(map, (float)value_at(type, x, i), dot ? (float)value_at(type, y, i) : 0, centre);
   for (int u = PLAIN_VECTORS / 2; u; u /= 2)
     for (int v = 0; v < u; v++) acc[v] += acc[v + u];
   for (int l = 0; l < 2 * LANES; l++) sum += acc[0][l];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The thread pool: one job at a time, parts handed out by a counter. A second caller of the same context
- * does not wait, it does its job by itself. After a fork the child has no threads: it leaves the old pool be and makes
- * a new one.
+ * does not wait, it does its job by itself. After a fork the child has no threads: it leaves the old pool be
+ * and makes a new one.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -58,7 +58,9 @@ static void *thread_main(void *arg) {
   return NULL;
 }
 
-static size_t pool_size(int threads) { return sizeof(struct sumac_pool) + (size_t)threads * sizeof(pthread_t); }
+static size_t pool_size(int threads) {
+  return sizeof(struct sumac_pool) + (size_t)threads * sizeof(pthread_t);
+}
 
 static struct sumac_pool *pool_get(sumac_context *context) {
   static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;

@@ -7,14 +7,18 @@
 
 SUMAC_INLINE bool is_minimum(enum sumac_map map) { return map == SUMAC_M_MIN || map == SUMAC_M_ARGMIN; }
 
-/* The functions for 8, 16, 32 and 64 bits differ by their types only; the compiler's vectors know no others. */
+/* The functions for 8, 16, 32 and 64 bits differ by their types only; the compiler's vectors know no others.
+ */
 SUMAC_INLINE vi8 keys_8(enum sumac_type type, enum sumac_map map, vi8 v) {
   const int cls = sumac_types[type].cls;
   vi8 s = v < 0;
   if (cls == SUMAC_C_BOOL) v = (vi8)(v != 0) & 1;
   if (cls == SUMAC_C_UINT) v ^= INT8_MIN;
   if (cls == SUMAC_C_INT && map == SUMAC_M_MAXABS) v = ((v ^ s) - s) ^ INT8_MIN;
-  if (cls == SUMAC_C_FLOAT) v = map == SUMAC_M_MAXABS ? v & INT8_MAX : map < SUMAC_M_ARGMIN ? v ^ (s & INT8_MAX) : ((v & INT8_MAX) ^ s) - s;
+  if (cls == SUMAC_C_FLOAT)
+    v = map == SUMAC_M_MAXABS  ? v & INT8_MAX
+        : map < SUMAC_M_ARGMIN ? v ^ (s & INT8_MAX)
+                               : ((v & INT8_MAX) ^ s) - s;
   return is_minimum(map) ? ~v : v;
 }
 SUMAC_INLINE vi16 keys_16(enum sumac_type type, enum sumac_map map, vi16 v) {
@@ -22,7 +26,10 @@ SUMAC_INLINE vi16 keys_16(enum sumac_type type, enum sumac_map map, vi16 v) {
   vi16 s = v < 0;
   if (cls == SUMAC_C_UINT) v ^= INT16_MIN;
   if (cls == SUMAC_C_INT && map == SUMAC_M_MAXABS) v = ((v ^ s) - s) ^ INT16_MIN;
-  if (cls == SUMAC_C_FLOAT) v = map == SUMAC_M_MAXABS ? v & INT16_MAX : map < SUMAC_M_ARGMIN ? v ^ (s & INT16_MAX) : ((v & INT16_MAX) ^ s) - s;
+  if (cls == SUMAC_C_FLOAT)
+    v = map == SUMAC_M_MAXABS  ? v & INT16_MAX
+        : map < SUMAC_M_ARGMIN ? v ^ (s & INT16_MAX)
+                               : ((v & INT16_MAX) ^ s) - s;
   return is_minimum(map) ? ~v : v;
 }
 SUMAC_INLINE vi32 keys_32(enum sumac_type type, enum sumac_map map, vi32 v) {
@@ -30,7 +37,10 @@ SUMAC_INLINE vi32 keys_32(enum sumac_type type, enum sumac_map map, vi32 v) {
   vi32 s = v < 0;
   if (cls == SUMAC_C_UINT) v ^= INT32_MIN;
   if (cls == SUMAC_C_INT && map == SUMAC_M_MAXABS) v = ((v ^ s) - s) ^ INT32_MIN;
-  if (cls == SUMAC_C_FLOAT) v = map == SUMAC_M_MAXABS ? v & INT32_MAX : map < SUMAC_M_ARGMIN ? v ^ (s & INT32_MAX) : ((v & INT32_MAX) ^ s) - s;
+  if (cls == SUMAC_C_FLOAT)
+    v = map == SUMAC_M_MAXABS  ? v & INT32_MAX
+        : map < SUMAC_M_ARGMIN ? v ^ (s & INT32_MAX)
+                               : ((v & INT32_MAX) ^ s) - s;
   return is_minimum(map) ? ~v : v;
 }
 SUMAC_INLINE vi64 keys_64(enum sumac_type type, enum sumac_map map, vi64 v) {
@@ -38,7 +48,10 @@ SUMAC_INLINE vi64 keys_64(enum sumac_type type, enum sumac_map map, vi64 v) {
   vi64 s = v < 0;
   if (cls == SUMAC_C_UINT) v ^= INT64_MIN;
   if (cls == SUMAC_C_INT && map == SUMAC_M_MAXABS) v = ((v ^ s) - s) ^ INT64_MIN;
-  if (cls == SUMAC_C_FLOAT) v = map == SUMAC_M_MAXABS ? v & INT64_MAX : map < SUMAC_M_ARGMIN ? v ^ (s & INT64_MAX) : ((v & INT64_MAX) ^ s) - s;
+  if (cls == SUMAC_C_FLOAT)
+    v = map == SUMAC_M_MAXABS  ? v & INT64_MAX
+        : map < SUMAC_M_ARGMIN ? v ^ (s & INT64_MAX)
+                               : ((v & INT64_MAX) ^ s) - s;
   return is_minimum(map) ? ~v : v;
 }
 
@@ -70,7 +83,8 @@ SUMAC_INLINE vi64 v_least_key(size_t size) {
   }
 }
 
-SUMAC_INLINE vi64 select_step(enum sumac_type type, enum sumac_map map, bool skip_nan, vu8 v, vi64 best, vu8 *nans) {
+SUMAC_INLINE vi64 select_step(enum sumac_type type, enum sumac_map map, bool skip_nan, vu8 v, vi64 best,
+                              vu8 *nans) {
   const size_t size = sumac_types[type].size;
   vu8 nan = {0};
   if (sumac_types[type].cls == SUMAC_C_FLOAT) {
@@ -85,21 +99,28 @@ SUMAC_INLINE vi64 select_step(enum sumac_type type, enum sumac_map map, bool ski
   return v_max_keys(size, best, key);
 }
 
-SUMAC_INLINE int64_t select_loop(enum sumac_type type, enum sumac_map map, const char *x, size_t n, bool skip_nan,
-                                 bool *nan) {
+SUMAC_INLINE int64_t select_loop(enum sumac_type type, enum sumac_map map, const char *x, size_t n,
+                                 bool skip_nan, bool *nan) {
   const struct sumac_type_info *t = &sumac_types[type];
   const size_t size = t->size, lanes = VB / size;
   vi64 best[4];
   vu8 nans = {0};
   SUMAC_UNROLL
   for (int u = 0; u < 4; u++) best[u] = v_least_key(size);
-  size_t i = 0;
-  for (; i + 4 * lanes <= n; i += 4 * lanes) {
+  size_t i = 0, part = n * size >= STREAM_BYTES ? stream_length(n, size, 4) : 0;
+  for (size_t at = 0; at < part * size; at += VB) { /* four streams (fold.tmpl.h) */
+    SUMAC_UNROLL
+    for (size_t u = 0; u < 4; u++) {
+      const char *p = x + at + u * part * size;
+      v_prefetch(p + AHEAD);
+      best[u] = select_step(type, map, skip_nan, v_load(p), best[u], &nans);
+    }
+  }
+  for (i = 4 * part; i + 4 * lanes <= n; i += 4 * lanes) {
     const char *p = x + i * size;
     SUMAC_UNROLL
-    for (int b = 0; b < 4 * VB; b += 64) v_prefetch(p + b + AHEAD);
-    SUMAC_UNROLL
-    for (int u = 0; u < 4; u++) best[u] = select_step(type, map, skip_nan, v_load(p + u * VB), best[u], &nans);
+    for (int u = 0; u < 4; u++)
+      best[u] = select_step(type, map, skip_nan, v_load(p + u * VB), best[u], &nans);
   }
   int64_t least = INT64_MIN >> (64 - t->dtype.bits), key = least;
   bool seen = v_or64((vu64)nans) != 0;

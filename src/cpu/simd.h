@@ -142,8 +142,8 @@ SUMAC_INLINE vf64 v_fmsub(vf64 a, vf64 b, vf64 c) {
 #endif
 }
 
-/* a + b as a * 1 + b: some processors multiply-add on other ports than they add on, and a loop may be short of
- * the latter. The compiler must not see that `one` is 1. */
+/* a + b as a * 1 + b: some processors multiply-add on other ports than they add on, and a loop may be short
+ * of the latter. The compiler must not see that `one` is 1. */
 SUMAC_INLINE vf32 v_opaque_one(void) {
   vf32 one = v_f32(1);
   __asm__("" : "+v"(one));

@@ -23,8 +23,8 @@ void sumac_sum_flush(struct sumac_sum *sum) {
   sumac_exact_settle(&sum->number);
 }
 
-void sumac_sum_by_element(struct sumac_sum *sum, const struct sumac_type_info *t, enum sumac_map map, const void *x,
-                          const void *y, size_t n) {
+void sumac_sum_by_element(struct sumac_sum *sum, const struct sumac_type_info *t, enum sumac_map map,
+                          const void *x, const void *y, size_t n) {
   for (size_t i = 0; i < n; i++) {
     struct sumac_element a = sumac_decode(t, sumac_bits_at(t, x, i)), b = a;
     if (map == SUMAC_M_DOT) b = sumac_decode(t, sumac_bits_at(t, y, i));
@@ -33,13 +33,14 @@ void sumac_sum_by_element(struct sumac_sum *sum, const struct sumac_type_info *t
   sumac_carry(sum->number.limb, sum->number.format.limbs + SUMAC_SPARE_LIMBS);
 }
 
-bool sumac_sum_specials(struct sumac_sum *sum, const struct sumac_type_info *t, enum sumac_map map, const void *x,
-                        const void *y, size_t n, void *cx, void *cy) {
+bool sumac_sum_specials(struct sumac_sum *sum, const struct sumac_type_info *t, enum sumac_map map,
+                        const void *x, const void *y, size_t n, void *cx, void *cy) {
   const uint64_t magnitude = sumac_low_bits(t->dtype.bits - 1), first = sumac_inf_bits(t) + !sumac_has_inf(t);
   const bool dot = map == SUMAC_M_DOT;
   bool found = false;
   for (size_t i = 0; i < n && !found; i++)
-    found = (sumac_bits_at(t, x, i) & magnitude) >= first || (dot && (sumac_bits_at(t, y, i) & magnitude) >= first);
+    found = (sumac_bits_at(t, x, i) & magnitude) >= first ||
+            (dot && (sumac_bits_at(t, y, i) & magnitude) >= first);
   if (!found) return false;
   for (size_t i = 0; i < n; i++) {
     uint64_t a = sumac_bits_at(t, x, i), b = dot ? sumac_bits_at(t, y, i) : 0;
@@ -54,8 +55,8 @@ bool sumac_sum_specials(struct sumac_sum *sum, const struct sumac_type_info *t, 
   return true;
 }
 
-void sumac_sum_note_zeros(struct sumac_sum *sum, const struct sumac_type_info *t, enum sumac_map map, const void *x,
-                          const void *y, size_t n) {
+void sumac_sum_note_zeros(struct sumac_sum *sum, const struct sumac_type_info *t, enum sumac_map map,
+                          const void *x, const void *y, size_t n) {
   for (size_t i = 0; i < n && !sum->counts.not_negative_zero; i++) {
     struct sumac_element a = sumac_decode(t, sumac_bits_at(t, x, i)), b = a;
     if (map == SUMAC_M_DOT) b = sumac_decode(t, sumac_bits_at(t, y, i));
@@ -65,7 +66,9 @@ void sumac_sum_note_zeros(struct sumac_sum *sum, const struct sumac_type_info *t
   }
 }
 
-void sumac_pad(const struct sumac_type_info *t, void *to, const void *x, size_t n, size_t width, bool negative) {
+void sumac_pad(const struct sumac_type_info *t, void *to, const void *x, size_t n, size_t width,
+               bool negative) {
   memcpy(to, x, n * t->size);
-  for (size_t i = n; i < width; i++) sumac_put_bits(t, to, i, negative ? (uint64_t)1 << (t->dtype.bits - 1) : 0);
+  for (size_t i = n; i < width; i++)
+    sumac_put_bits(t, to, i, negative ? (uint64_t)1 << (t->dtype.bits - 1) : 0);
 }

@@ -25,9 +25,9 @@ struct sumac_exact {
 
 /* Sums that no number can hold, and what decides the sign of a zero. All additive. */
 struct sumac_counts {
-  int64_t n;   /* elements, whatever they are */
-  int64_t nan; /* of these, NaN */
-  int64_t pinf, ninf; /* infinite terms; inf * 0 counts as one of each */
+  int64_t n;                 /* elements, whatever they are */
+  int64_t nan;               /* of these, NaN */
+  int64_t pinf, ninf;        /* infinite terms; inf * 0 counts as one of each */
   int64_t not_negative_zero; /* non-zero where a term was seen that is neither -0 nor NaN */
 };
 
@@ -94,7 +94,8 @@ SUMAC_HD static inline void sumac_exact_add_element(struct sumac_exact *x, struc
   sumac_u128 m = product ? (sumac_u128)a.magnitude * b.magnitude : a.magnitude;
   int exponent = product ? a.exponent + b.exponent : a.exponent;
   if (m || !negative) c->not_negative_zero = 1;
-  uint64_t low = (uint64_t)(m & 0xffffffff), high = (uint64_t)(m >> 32 & 0xffffffff), top = (uint64_t)(m >> 64);
+  uint64_t low = (uint64_t)(m & 0xffffffff), high = (uint64_t)(m >> 32 & 0xffffffff),
+           top = (uint64_t)(m >> 64);
   /* in pieces, since a product of two 64-bit integers has 128 bits */
   sumac_i128 piece = (sumac_i128)((sumac_u128)high << 32 | low);
   sumac_exact_add(x, negative ? -piece : piece, exponent);

@@ -79,15 +79,16 @@ SUMAC_HD static inline struct sumac_real sumac_real_mean(const int64_t *s, struc
 
 /* (n Q - S^2) / (n (n - ddof)), n > ddof >= 0. */
 SUMAC_HD static inline struct sumac_real sumac_real_variance(const int64_t *s, struct sumac_format sf,
-                                                             const int64_t *q, struct sumac_format qf, int64_t n,
-                                                             int64_t ddof) {
+                                                             const int64_t *q, struct sumac_format qf,
+                                                             int64_t n, int64_t ddof) {
   uint32_t sum[SUMAC_MAX_LIMBS / 2 + 2], square[SUMAC_MAX_LIMBS + 1], digit[SUMAC_DIGITS] = {0};
   int sums = sumac_digits_of_limbs(s, sf.limbs, sum), squares = sumac_digits_of_limbs(q, qf.limbs, square);
   int low = 0; /* zero digits below S: skipped, most are */
   while (low < sums && !sum[low]) low++;
   /* S^2 weighs 2^-(2 sum bias), Q 2^-(product bias): both go on the finer grid, fraction digits below */
   int grid = 2 * sf.bias > qf.bias ? 2 * sf.bias : qf.bias;
-  int qshift = (grid - qf.bias) / 32 + SUMAC_FRACTION_DIGITS, sshift = (grid - 2 * sf.bias) / 32 + SUMAC_FRACTION_DIGITS;
+  int qshift = (grid - qf.bias) / 32 + SUMAC_FRACTION_DIGITS,
+      sshift = (grid - 2 * sf.bias) / 32 + SUMAC_FRACTION_DIGITS;
   uint64_t factor[2] = {(uint64_t)n & 0xffffffff, (uint64_t)n >> 32};
   for (int j = 0; j < 2; j++) {
     uint64_t carry = 0;
@@ -116,7 +117,8 @@ SUMAC_HD static inline struct sumac_real sumac_real_variance(const int64_t *s, s
 }
 
 /* The bits of a special value: NaN, or an infinity. */
-SUMAC_HD static inline uint64_t sumac_special(const struct sumac_finish *f, bool nan, bool negative, bool *range) {
+SUMAC_HD static inline uint64_t sumac_special(const struct sumac_finish *f, bool nan, bool negative,
+                                              bool *range) {
   const struct sumac_type_info *t = f->out;
   if (t->cls == SUMAC_C_FLOAT) {
     if (nan || !sumac_has_inf(t)) return sumac_nan_bits(t);

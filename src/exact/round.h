@@ -13,8 +13,8 @@
 #include "exact/exact.h"
 
 /* (-1)^negative * (bits + guard / 4 + a fraction below 1/4, non-zero iff sticky) * 2^exponent.
- * Where guard or sticky is set, bits has 128 significant bits, or 65 after a square root: more than any type's
- * precision + 1. */
+ * Where guard or sticky is set, bits has 128 significant bits, or 65 after a square root: more than any
+ * type's precision + 1. */
 struct sumac_real {
   sumac_u128 bits;
   int exponent;
@@ -32,16 +32,16 @@ SUMAC_HD static inline int sumac_bit_length(sumac_u128 v) {
 }
 
 /* Limb i of |x|, x canonical: lowest is the index of x's lowest non-zero limb. */
-SUMAC_HD static inline uint64_t sumac_magnitude_limb(const int64_t *limb, int count, bool negative, int lowest,
-                                                     int i) {
+SUMAC_HD static inline uint64_t sumac_magnitude_limb(const int64_t *limb, int count, bool negative,
+                                                     int lowest, int i) {
   if (!negative) return (uint64_t)limb[i];
   if (i < lowest) return 0;
   uint64_t v = i == lowest ? 0 - (uint64_t)limb[i] : ~(uint64_t)limb[i];
   return i == count - 1 ? v : v & 0xffffffff;
 }
 
-/* Fills r.bits, which has at least 97 bits, up to 128, and the guard, from the two digits below; what is left of
- * these is sticky. */
+/* Fills r.bits, which has at least 97 bits, up to 128, and the guard, from the two digits below; what is left
+ * of these is sticky. */
 SUMAC_HD static inline void sumac_real_fill(struct sumac_real *r, uint32_t first, uint32_t second) {
   int room = 128 - sumac_bit_length(r->bits);
   uint64_t next = (uint64_t)first << 32 | second;
@@ -106,8 +106,8 @@ SUMAC_HD static inline struct sumac_real sumac_real_sqrt(struct sumac_real r) {
 /* Rounds to the bits of type t, ties to even. *range is set where the value does not fit an integer
  * type; the bits are saturated then. A float beyond the largest finite one becomes an infinity (e4m3fn:
  * NaN), or stays the largest with `saturate`. */
-SUMAC_HD static inline uint64_t sumac_round(struct sumac_real r, const struct sumac_type_info *t, bool saturate,
-                                            bool *range) {
+SUMAC_HD static inline uint64_t sumac_round(struct sumac_real r, const struct sumac_type_info *t,
+                                            bool saturate, bool *range) {
   bool is_float = t->cls == SUMAC_C_FLOAT;
   int width = t->dtype.bits, length = sumac_bit_length(r.bits);
   int emin = is_float ? 2 - (1 << (t->exponent - 1)) : 0;
@@ -119,8 +119,8 @@ SUMAC_HD static inline uint64_t sumac_round(struct sumac_real r, const struct su
     if (place < emin - t->mantissa) place = emin - t->mantissa;
   }
   uint64_t sign = r.negative ? (uint64_t)1 << (width - 1) : 0;
-  uint64_t limit = is_float              ? sumac_max_finite_bits(t)
-                   : t->cls == SUMAC_C_INT ? sumac_low_bits(width - 1) + r.negative
+  uint64_t limit = is_float                 ? sumac_max_finite_bits(t)
+                   : t->cls == SUMAC_C_INT  ? sumac_low_bits(width - 1) + r.negative
                    : t->cls == SUMAC_C_BOOL ? 1
                    : r.negative             ? 0
                                             : sumac_low_bits(width);
@@ -132,7 +132,8 @@ SUMAC_HD static inline uint64_t sumac_round(struct sumac_real r, const struct su
       kept = r.bits << -shift;
     } else {
       bool half = shift <= 128 && (r.bits >> (shift - 1) & 1);
-      bool below = r.sticky || r.guard || (shift > 128 ? r.bits != 0 : (r.bits & (((sumac_u128)1 << (shift - 1)) - 1)) != 0);
+      bool below = r.sticky || r.guard ||
+                   (shift > 128 ? r.bits != 0 : (r.bits & (((sumac_u128)1 << (shift - 1)) - 1)) != 0);
       kept = shift >= 128 ? 0 : r.bits >> shift;
       kept += half && (below || (kept & 1));
     }
@@ -142,7 +143,8 @@ SUMAC_HD static inline uint64_t sumac_round(struct sumac_real r, const struct su
     }
   }
   if (over || kept > limit) {
-    if (is_float) return saturate ? sign | limit : sumac_has_inf(t) ? sign | sumac_inf_bits(t) : sumac_nan_bits(t);
+    if (is_float)
+      return saturate ? sign | limit : sumac_has_inf(t) ? sign | sumac_inf_bits(t) : sumac_nan_bits(t);
     *range |= !saturate;
     kept = limit;
   }

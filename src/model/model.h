@@ -67,7 +67,7 @@ struct sumac_op_info {
 };
 
 static const struct sumac_type_info sumac_types[SUMAC_TYPES] = {
-#define SUMAC_DTYPE(ID, NAME, LONG, CODE, BITS, CLS, MANT, EXP, SL, SB, PL, PB)                           \
+#define SUMAC_DTYPE(ID, NAME, LONG, CODE, BITS, CLS, MANT, EXP, SL, SB, PL, PB)                              \
   {NAME, LONG, {CODE, BITS, 1}, (BITS) / 8, SUMAC_C_##CLS, MANT, EXP, {SL, SB}, {PL, PB}},
 #include "model/dtypes.def"
 #undef SUMAC_DTYPE

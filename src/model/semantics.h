@@ -21,7 +21,9 @@ struct sumac_element {
   bool negative, nan, inf;
 };
 
-SUMAC_HD static inline uint64_t sumac_low_bits(int n) { return n >= 64 ? ~(uint64_t)0 : ((uint64_t)1 << n) - 1; }
+SUMAC_HD static inline uint64_t sumac_low_bits(int n) {
+  return n >= 64 ? ~(uint64_t)0 : ((uint64_t)1 << n) - 1;
+}
 
 /* The magnitude bits (all but the sign) from which on a float element is an infinity, and above which it
  * is a NaN. e4m3fn has no infinity: its only NaN is all ones, so "infinity" lies at that NaN less one,
@@ -91,8 +93,8 @@ SUMAC_HD static inline int64_t sumac_key(const struct sumac_type_info *t, enum s
 }
 
 /* The element of a key (MAXABS: its magnitude). */
-SUMAC_HD static inline struct sumac_element sumac_element_of_key(const struct sumac_type_info *t, enum sumac_map map,
-                                                                 int64_t key) {
+SUMAC_HD static inline struct sumac_element sumac_element_of_key(const struct sumac_type_info *t,
+                                                                 enum sumac_map map, int64_t key) {
   int width = t->dtype.bits;
   uint64_t sign = (uint64_t)1 << (width - 1), all = sumac_low_bits(width), bits = (uint64_t)key & all;
   if (t->cls == SUMAC_C_UINT) bits ^= sign;
