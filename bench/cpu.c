@@ -507,7 +507,7 @@ static void measure_sums(void) {
     struct group group = group_create(NULL, DATA_NORMAL, dtype, options.array_bytes);
     bool full = dtype.code == 2 && dtype.bits >= 32;
     const char *read_name = full ? "plain sum" : "plain f32 sum, same bytes";
-    int read[2], plain[2], widen[2];
+    int read[2] = {0}, plain[2] = {0}, widen[2] = {0};
     const struct engine *with[2] = {best(), &engines[engine_count - 1]};
     int kinds = engine_count > isas ? 2 : 1;
     for (int t = 0; t < kinds; t++) {

@@ -21,7 +21,7 @@ static void *run_part(void *argument) {
 
 void in_parts(int threads, size_t n, void (*body)(void *arg, int part, size_t begin, size_t end), void *arg) {
   struct part parts[MAX_PARTS];
-  if (threads > MAX_PARTS) threads = MAX_PARTS;
+  threads = threads < 1 ? 1 : threads > MAX_PARTS ? MAX_PARTS : threads;
   for (int i = 0; i < threads; i++) {
     size_t share = n / (size_t)threads, begin = share * (size_t)i;
     parts[i] = (struct part){body, arg, i, begin, i == threads - 1 ? n : begin + share, 0};

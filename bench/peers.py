@@ -192,7 +192,8 @@ def main():
         what = f"{row['name']:12} {row['data']:16} {row['dtype']:4} {row['isa']:7}"
         line = f"{row['status']:7} {what} {row['gbs']:7.2f} GB/s"
         if "ratio" in row:
-            line += f"  {row['ratio']:7.2f} ±{100 * row['noise']:4.1f}%  of {row['target']:<5g} x {row['against']}"
+            line += f"  {row['ratio']:7.2f} ±{100 * row['noise']:4.1f}%"
+            line += f"  of {row['target']:<5g} x {row['against']}"
         print(line)
     content = json.loads(path.read_text())
     content["peers"] = {"python": sys.version.split()[0], "numpy": np.__version__}
