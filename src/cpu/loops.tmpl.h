@@ -17,10 +17,12 @@
 #include "cpu/cpu.h"
 #include "cpu/simd.h"
 
+#include "cpu/fold.tmpl.h" /* first: the others use its streams and loads */
+
 #include "cpu/bytes.tmpl.h"
-#include "cpu/fold.tmpl.h"
 #include "cpu/integers.tmpl.h"
-#include "cpu/plain.tmpl.h"
+
+#include "cpu/plain.tmpl.h" /* after integers */
 #include "cpu/select.tmpl.h"
 
 SUMAC_INLINE void exact(enum sumac_type type, enum sumac_map map, struct sumac_sum *sum, const void *x,
