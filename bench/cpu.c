@@ -371,11 +371,9 @@ static int ascending(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-/* The median; *noise: half of the distance of the quartiles, relative to it. */
-static double median(double *values, int n, double *noise) {
+static struct spread spread_of(double *values, int n) {
   qsort(values, (size_t)n, sizeof *values, ascending);
-  *noise = 0.5 * (values[3 * (n - 1) / 4] - values[(n - 1) / 4]) / values[n / 2];
-  return values[n / 2];
+  return (struct spread){values[(n - 1) / 4], values[n / 2], values[3 * (n - 1) / 4]};
 }
 
 static double times[MAX_CONTENDERS][MAX_REPETITIONS];
@@ -383,11 +381,11 @@ static double times[MAX_CONTENDERS][MAX_REPETITIONS];
 /* Of a set, the contender with the least median. (The least of each repetition would be none's speed.) */
 static int fastest(const struct group *group, uint32_t set) {
   int best_one = -1;
-  double least = INFINITY, values[MAX_REPETITIONS], noise;
+  double least = INFINITY, values[MAX_REPETITIONS];
   for (int c = 0; c < group->contender_count; c++) {
     if (!(set >> c & 1)) continue;
     memcpy(values, times[c], (size_t)options.repetitions * sizeof *values);
-    double middle = median(values, options.repetitions, &noise);
+    double middle = spread_of(values, options.repetitions).median;
     if (middle < least) {
       least = middle;
       best_one = c;
@@ -412,14 +410,12 @@ static void report_comparison(const struct group *group, const struct comparison
                     .target = comparison->target,
                     .wrong = wrong[comparison->contender]};
   memcpy(values, own, (size_t)options.repetitions * sizeof *values);
-  row.seconds = median(values, options.repetitions, &row.noise);
+  row.seconds = spread_of(values, options.repetitions);
   if (comparison->against) {
     int rival = fastest(group, comparison->against);
     for (int r = 0; r < options.repetitions; r++) values[r] = times[rival][r] / own[r];
     row.against = comparison->against_name;
-    double noise;
-    row.ratio = median(values, options.repetitions, &noise);
-    if (comparison->measure == MEASURE_RATIO || comparison->measure == MEASURE_NONE) row.noise = noise;
+    row.ratio = spread_of(values, options.repetitions);
   }
   report_add(row);
 }
@@ -718,7 +714,7 @@ static void measure_text(void) {
       fprintf(stderr, "%s, %.0f bytes\n", texts[t].name, bytes);
       for (int r = 0; r < options.repetitions; r++)
         row.wrong += run_command(path, row.threads, &seconds[r]) != right;
-      row.seconds = median(seconds, options.repetitions, &row.noise);
+      row.seconds = spread_of(seconds, options.repetitions);
       row.measure = all ? MEASURE_NONE : MEASURE_GBS_PER_THREAD;
       row.target = 0.150;
       report_add(row);

@@ -2,6 +2,7 @@
 #include "report.h"
 
 #include <ctype.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,17 +25,26 @@ int report_wrong(void) {
   return wrong;
 }
 
-static double gbs(const struct row *row) { return 1e-9 * row->bytes / row->seconds; }
+static double gbs(const struct row *row, double seconds) { return 1e-9 * row->bytes / seconds; }
 
-/* What the target is compared with, such that more is better. */
-static double measured(const struct row *row) {
+/* Half of the distance of the quartiles, relative, of the ratio or else of the time. */
+static double noise(const struct row *row) {
+  bool time = !row->against || row->measure == MEASURE_GBS_PER_THREAD || row->measure == MEASURE_NANOSECONDS;
+  struct spread spread = time ? row->seconds : row->ratio;
+  return (spread.high - spread.low) / (2 * spread.median);
+}
+
+/* Does the median, or the quartile on the good side of it, reach the target? */
+static bool reaches(const struct row *row, bool good_quartile) {
+  double ratio = good_quartile ? row->ratio.high : row->ratio.median;
+  double seconds = good_quartile ? row->seconds.low : row->seconds.median;
   switch (row->measure) {
-  case MEASURE_RATIO: return row->ratio;
-  case MEASURE_GBS_PER_THREAD: return gbs(row) / row->threads;
-  case MEASURE_NANOSECONDS: return -1e9 * row->seconds;
+  case MEASURE_RATIO: return ratio >= row->target;
+  case MEASURE_GBS_PER_THREAD: return gbs(row, seconds) / row->threads >= row->target;
+  case MEASURE_NANOSECONDS: return 1e9 * seconds <= row->target;
   case MEASURE_NONE: break;
   }
-  return 0;
+  return true;
 }
 
 enum status { WRONG, MISSED, TIE, MET, REPORTED };
@@ -43,10 +53,7 @@ static const char *const status_names[] = {"WRONG", "missed", "tie", "met", "-"}
 static enum status status_of(const struct row *row) {
   if (row->wrong) return WRONG;
   if (row->measure == MEASURE_NONE) return REPORTED;
-  double value = measured(row), target = row->measure == MEASURE_NANOSECONDS ? -row->target : row->target;
-  if (value >= target) return MET;
-  double noise = row->noise * (value < 0 ? -value : value);
-  return value + noise >= target ? TIE : MISSED;
+  return reaches(row, false) ? MET : reaches(row, true) ? TIE : MISSED;
 }
 
 static const char *target_text(const struct row *row, char *text, size_t size) {
@@ -57,11 +64,11 @@ static const char *target_text(const struct row *row, char *text, size_t size) {
 
 static void print_row(const struct row *row) {
   char target[32], ratio[16] = "";
-  double ns = 1e9 * row->seconds;
-  if (row->against) snprintf(ratio, sizeof ratio, "%.3f", row->ratio);
+  double ns = 1e9 * row->seconds.median;
+  if (row->against) snprintf(ratio, sizeof ratio, "%.3f", row->ratio.median);
   printf("%-6s  %-26s %-13s %-6s %-8s %3d %11.*f %7.2f  %6s ±%4.1f%%  %-12s %s", status_names[status_of(row)],
          row->name, row->data, row->dtype, row->isa, row->threads, ns < 1e5 ? 0 : 3,
-         ns < 1e5 ? ns : 1e-6 * ns, gbs(row), ratio, 100 * row->noise,
+         ns < 1e5 ? ns : 1e-6 * ns, gbs(row, row->seconds.median), ratio, 100 * noise(row),
          target_text(row, target, sizeof target), row->against ? row->against : "");
   if (row->wrong) printf("  (%d wrong)", row->wrong);
   putchar('\n');
@@ -129,17 +136,17 @@ static void json_row(FILE *file, const struct row *row) {
   json_string(file, "op", row->op, ", ");
   json_string(file, "isa", row->isa, ", ");
   fprintf(file, "\"threads\": %d, \"bytes\": %.0f, \"median_s\": %.6g, \"gbs\": %.5g, ", row->threads,
-          row->bytes, row->seconds, gbs(row));
+          row->bytes, row->seconds.median, gbs(row, row->seconds.median));
   if (row->against) {
     json_string(file, "against", row->against, ", ");
-    fprintf(file, "\"ratio\": %.5g, ", row->ratio);
+    fprintf(file, "\"ratio\": %.5g, ", row->ratio.median);
   }
   if (row->measure != MEASURE_NONE) {
     json_string(file, "target_of", measures[row->measure], ", ");
     fprintf(file, "\"target\": %g, ", row->target);
   }
   json_string(file, "status", status_names[status_of(row)], ", ");
-  fprintf(file, "\"noise\": %.3g, \"wrong\": %d}", row->noise, row->wrong);
+  fprintf(file, "\"noise\": %.3g, \"wrong\": %d}", noise(row), row->wrong);
 }
 
 void report_json(const char *path, const char *directory, const char *commit, double array_bytes,

@@ -5,15 +5,19 @@
 /* What a target bounds: a ratio or a speed from below, a time from above. */
 enum measure { MEASURE_NONE, MEASURE_RATIO, MEASURE_GBS_PER_THREAD, MEASURE_NANOSECONDS };
 
+/* Quartiles of what was measured in the repetitions. */
+struct spread {
+  double low, median, high;
+};
+
 /* One line of the table and one object of the JSON file. Strings live as long as the program. */
 struct row {
   const char *name, *data, *dtype, *op, *isa;
   int threads;
-  double bytes;        /* that one call reads */
-  double seconds;      /* of one call, median of the repetitions */
-  const char *against; /* what the ratio compares with; NULL: nothing */
-  double ratio;        /* time of `against` by own time, median over the repetitions of one run */
-  double noise;        /* half of the distance of the quartiles of ratio (or else of seconds), relative */
+  double bytes;          /* that one call reads */
+  struct spread seconds; /* of one call */
+  const char *against;   /* what the ratio compares with; NULL: nothing */
+  struct spread ratio;   /* time of `against` by own time, within repetitions of one run */
   enum measure measure;
   double target;
   int wrong; /* timed calls whose result was not the right one */
