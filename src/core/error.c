@@ -20,10 +20,10 @@ sumac_status sumac_fail(sumac_status status, const char *format, ...) {
 const char *sumac_error_message(void) { return message; }
 
 const char *sumac_status_name(sumac_status status) {
-  switch ((int)status) {
-#define SUMAC_STATUS(ID, VALUE)                                                                              \
-  case VALUE: return "SUMAC_" #ID;                                                                           \
-      #include "model/errors.def"
-  default: return NULL;
-  }
+  static const char *const names[] = {
+#define SUMAC_STATUS(ID, VALUE) [VALUE] = "SUMAC_" #ID,
+#include "model/errors.def"
+#undef SUMAC_STATUS
+  };
+  return (unsigned)status < sizeof names / sizeof *names ? names[status] : NULL;
 }

@@ -17,8 +17,8 @@ enum {
   SEARCH_BYTES = 1 << 17, /* in which an index is looked for */
   MOMENT_BYTES = 1 << 16  /* of which both sums are formed in turn, while they are in the cache */
 };
-#define PARALLEL_BYTES                                                                                       \
-  ((int64_t)1 << 18) /* less than this a thread does not pay; measured: docs/perf-log.md */
+/* Less than this a thread does not pay (estimate). */
+#define PARALLEL_BYTES ((int64_t)1 << 18)
 #define CHUNK_BYTES ((int64_t)1 << 20)
 
 /* ---- walking */

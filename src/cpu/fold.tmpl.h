@@ -472,10 +472,11 @@ SUMAC_INLINE void bins_tile(enum sumac_type type, enum sumac_map map, struct sum
 }
 
 /* Chooses windows for a tile of one stream, which then takes them, or goes by exponent. */
-SUMAC_INLINE void fit_tile(enum sumac_type type, enum sumac_map map, struct sumac_sum *sum, const char *x,
-                           const char *y, size_t n) {
+SUMAC_INLINE bool fit_tile(enum sumac_type type, enum sumac_map map, struct sumac_sum *sum, const char *x,
+                           const char *y, size_t n, size_t apart) {
   const struct sumac_type_info *t = &sumac_types[type];
-  if (t->cls != SUMAC_C_FLOAT) return; /* integers have none */
+  (void)apart;
+  if (t->cls != SUMAC_C_FLOAT) return true; /* integers have none */
   const int least = least_windows(type, map);
   const bool fixed = fixed_exponent(type, map) != INT_MIN;
   _Alignas(64) char buffer[2][TILE * sizeof(double)];
@@ -490,8 +491,7 @@ SUMAC_INLINE void fit_tile(enum sumac_type type, enum sumac_map map, struct suma
     }
   }
   if (fixed) { /* fits, inf and NaN being gone */
-    (void)fold_tile(type, map, false, least, sum, x, y, n, 0);
-    return;
+    return fold_tile(type, map, false, least, sum, x, y, n, 0);
   }
   const int slack = least == 1 ? 6 : 24;
   if (top + 2 > sum->exponent || top + slack < sum->exponent) sum->exponent = top + 3 < 1023 ? top + 3 : 1023;
@@ -503,9 +503,10 @@ SUMAC_INLINE void fit_tile(enum sumac_type type, enum sumac_map map, struct suma
     if (!done && need <= 4 && (done = fold_tile(type, map, true, 4, sum, x, y, n, 0))) sum->windows = 4;
     if (!done && need <= 8 && (done = fold_tile(type, map, true, 8, sum, x, y, n, 0))) sum->windows = 8;
   }
-  if (done) return;
+  if (done) return true;
   for (size_t i = 0; i < n; i += BIN_TILE)
     bins_tile(type, map, sum, x + i * t->size, y + i * t->size, n - i < BIN_TILE ? n - i : BIN_TILE);
+  return true;
 }
 
 /* A tile that the usual windows did not take. */
