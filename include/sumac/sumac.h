@@ -21,7 +21,8 @@
  *   fork              a child may call sumac; its contexts start new worker threads when needed
  *   the library never prints, never exits, never installs a signal handler and reads one environment
  *   variable only: SUMAC_CPU_FEATURES, a comma-separated list of the instruction sets that may be
- *   used ("base", "avx2", "avx512"), read when a context is created
+ *   used ("base", "avx2", "avx512"; base always may, unknown names are ignored), read when a context is
+ * created
  */
 #ifndef SUMAC_SUMAC_H
 #define SUMAC_SUMAC_H
@@ -199,7 +200,8 @@ typedef struct sumac_config {
   uint64_t reserved[4]; /* must be zero */
 } sumac_config;
 
-/* Creates a context; *context is NULL on failure. Destroy it after the last call that uses it. */
+/* Creates a context; *context is NULL on failure. Destroy it after the last call that uses it, and after the
+ * states that were made with it. */
 SUMAC_API sumac_status sumac_context_create(const sumac_config *config, sumac_context **context);
 SUMAC_API void sumac_context_destroy(sumac_context *context);
 
@@ -210,13 +212,14 @@ SUMAC_API const char *sumac_context_isa(sumac_context *context);
 
 /* ---- reductions ---------------------------------------------------------------------------- */
 
-#define SUMAC_KEEPDIMS 1u /* reduced axes stay in the output's shape, with length 1 */
-#define SUMAC_SKIP_NAN                                                                                       \
-  2u /* ignore NaN elements (DOT: pairs with a NaN); all NaN counts as empty. n then                         \
-        is the number of elements that are not NaN; ARG* indices still count all */
-#define SUMAC_SATURATE                                                                                       \
-  4u /* a value beyond the output type gives its largest finite value with that                              \
-        sign: no infinity from finite data, no SUMAC_ERR_RANGE for finite results */
+/* KEEPDIMS: reduced axes stay in the output's shape, with length 1.
+ * SKIP_NAN: NaN elements (DOT: pairs with a NaN) are ignored; all NaN counts as empty. n then is the number
+ * of elements that are not NaN; ARG* indices still count all. SATURATE: a value beyond the output type gives
+ * its largest finite value with that sign: no infinity from finite data, and no SUMAC_ERR_RANGE for finite
+ * results. */
+#define SUMAC_KEEPDIMS 1u
+#define SUMAC_SKIP_NAN 2u
+#define SUMAC_SATURATE 4u
 
 typedef struct sumac_options {
   const int32_t *axes; /* the axes to reduce, each in [−ndim, ndim), no axis twice. NULL: all axes.
@@ -286,11 +289,14 @@ SUMAC_API sumac_status sumac_state_clear(sumac_state *state);
 SUMAC_API sumac_status sumac_state_add(sumac_state *state, const sumac_tensor *x, const sumac_tensor *y);
 
 /* Adds `count` tensors, or pairs, in one call: x[i] (and y[i]; y may be NULL unless KIND_DOT). All are
- * checked before any is added. */
+ * checked before any is added, and on failure nothing has been added. Errors: ERR_ARGUMENT (shapes, NULL,
+ * more than 2^62 elements), ERR_UNSUPPORTED (a dtype beyond the state's range, x and y of different dtypes),
+ * ERR_FORMAT (words that were written to are not valid), ERR_MEMORY. */
 SUMAC_API sumac_status sumac_state_add_many(sumac_state *state, size_t count, const sumac_tensor *const *x,
                                             const sumac_tensor *const *y);
 
-/* Adds what `from` holds to `into`; both must be of one kind and one range. `from` is unchanged in value. */
+/* Adds what `from` holds to `into`; both must be of one kind and one range. `from` is unchanged in value,
+ * unless it is `into`, which doubles. */
 SUMAC_API sumac_status sumac_state_merge(sumac_state *into, sumac_state *from);
 
 /* Rounds the state's value to out (one element). `op` must be one that the state's kind gives (see
@@ -312,9 +318,9 @@ SUMAC_API sumac_status sumac_state_info(sumac_state *state, sumac_kind *kind, su
 SUMAC_API sumac_status sumac_state_words(sumac_state *state, int64_t **words, size_t *count);
 
 /* Bytes: a 16-byte header (magic, format version, kind, dtype, word count), the words, little endian;
- * see docs/state-format.md. sumac_state_size is the number of bytes; sumac_state_write fails unless
- * size is exactly that. sumac_state_read creates a state from bytes and refuses (SUMAC_ERR_FORMAT)
- * all that are not canonical or contradict themselves: what it takes, sumac_state_write gives back. */
+ * see docs/state-format.md. sumac_state_size is the number of bytes (0 for NULL); sumac_state_write fails
+ * unless size is exactly that. sumac_state_read creates a state from bytes and refuses (SUMAC_ERR_FORMAT) all
+ * that are not canonical or contradict themselves: what it takes, sumac_state_write gives back. */
 SUMAC_API size_t sumac_state_size(const sumac_state *state);
 SUMAC_API sumac_status sumac_state_write(sumac_state *state, void *bytes, size_t size);
 SUMAC_API sumac_status sumac_state_read(sumac_context *context, const void *bytes, size_t size,

@@ -197,6 +197,11 @@ sumac_status sumac_reduce(sumac_context *context, sumac_op op, const sumac_tenso
       (status = sumac_check_output(info->name, info->map == SUMAC_M_MIN || info->map == SUMAC_M_MAX, r.x.type,
                                    to.type)))
     return status;
+  for (int i = 0; i < to.ndim; i++)
+    if (to.shape[i] > 1 && to.stride[i] == 0)
+      return sumac_fail(SUMAC_ERR_ARGUMENT,
+                        "%s: out has stride 0 in dimension %d of length %lld; its elements would be one",
+                        info->name, i, (long long)to.shape[i]);
   if (to.ndim != r.ndim)
     return sumac_fail(SUMAC_ERR_ARGUMENT, "%s: out has %d dimensions; the result has %d", info->name, to.ndim,
                       r.ndim);

@@ -17,7 +17,7 @@ static const char *const kind_names[] = {"sum", "abs", "square", "dot", "moments
 static const char magic[4] = {'s', 'u', 'm', 'x'};
 
 struct sumac_state {
-  const sumac_context *context; /* whose allocator and threads are used; NULL: the default one */
+  sumac_context *context; /* whose allocator and threads are used */
   sumac_kind kind;
   enum sumac_type type;
   struct sumac_format format, square; /* square.limbs is 0 but for MOMENTS */
@@ -45,7 +45,8 @@ static int64_t kind_hash(const struct sumac_state *s) {
 
 /* Exponents of the least power of two above a type's largest element, and of its last place. */
 static int above_largest(const struct sumac_type_info *t) {
-  return t->cls == SUMAC_C_FLOAT ? (1 << (t->exponent - 1)) + !sumac_has_inf(t) : 64;
+  if (t->cls == SUMAC_C_FLOAT) return (1 << (t->exponent - 1)) + !sumac_has_inf(t);
+  return t->cls == SUMAC_C_BOOL ? 1 : t->dtype.bits; /* signed: |least| is 2^(bits - 1); products double it */
 }
 static int last_place(const struct sumac_type_info *t) {
   return t->cls == SUMAC_C_FLOAT ? 2 - (1 << (t->exponent - 1)) - t->mantissa : 0;
@@ -66,6 +67,13 @@ static bool is_within(const int64_t *limb, struct sumac_format f, enum sumac_typ
   return whole < terms || (whole == terms && !more);
 }
 
+/* MOMENTS: n Q >= S^2. */
+static bool has_variance(struct sumac_state *s) {
+  const int64_t *c = counters(s), n = c[0] - c[1];
+  return !s->square.limbs || n < 1 ||
+         !sumac_real_variance(s->word, s->format, s->word + s->format.limbs, s->square, n, 0).negative;
+}
+
 /* Could these limbs, in canonical form, and counters have come about? */
 static bool is_consistent(struct sumac_state *s) {
   const int64_t *c = counters(s), most = (int64_t)1 << 62;
@@ -84,7 +92,7 @@ static bool is_consistent(struct sumac_state *s) {
   if (s->square.limbs && (s->word[square_top] < 0 ||
                           !is_within(s->word + s->format.limbs, s->square, s->type, true, c[0] - c[1])))
     return false;
-  return true;
+  return has_variance(s);
 }
 
 static sumac_status broken(const char *why) {
@@ -206,8 +214,7 @@ sumac_status sumac_state_add_many(sumac_state *state, size_t count, const sumac_
     plan.type = vx.type;
     plan.skip_nan = false;
     sumac_plan_dims(&plan, &vx, pair ? &vy : NULL, all);
-    if ((status = sumac_cpu_accumulate((sumac_context *)(uintptr_t)state->context, &plan, &sums)))
-      return status;
+    if ((status = sumac_cpu_accumulate(state->context, &plan, &sums))) return status;
   }
   for (int i = 0; i < limb_count(state); i++) state->word[i] += limb[i];
   c[0] += sums.counts.n;

@@ -4,7 +4,6 @@
  */
 #include "core/core.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #define MOST_ELEMENTS ((int64_t)1 << 62)
@@ -44,7 +43,11 @@ sumac_status sumac_view_of(const sumac_tensor *tensor, const char *name, struct 
   bool far = false;
   for (int i = tensor->ndim - 1; i >= 0; i--) {
     int64_t stride = dense, reach;
-    if (tensor->strides) far |= __builtin_mul_overflow(tensor->strides[i], size, &stride);
+    /* where nothing is stepped over, the stride means nothing */
+    if (tensor->strides && (view->shape[i] < 2 || empty))
+      stride = 0;
+    else if (tensor->strides)
+      far |= __builtin_mul_overflow(tensor->strides[i], size, &stride);
     if (view->shape[i] > 1 && !empty) {
       far |= __builtin_mul_overflow(view->shape[i] - 1, stride, &reach);
       far |= __builtin_add_overflow(reach < 0 ? low : high, reach, reach < 0 ? &low : &high);
@@ -98,9 +101,9 @@ static void drop_repeats(struct sumac_plan *plan) {
 
 /* Row-major order over the dims may be left: descending positive strides read memory in its own order. */
 static void sort_strides(struct sumac_plan *plan) {
-  struct sumac_dims *d = &plan->inner, from = *d;
-  for (int i = 0; i < from.ndim; i++) {
-    int64_t length = from.shape[i], sx = from.stride[0][i], sy = from.stride[1][i];
+  struct sumac_dims *d = &plan->inner;
+  for (int i = 0; i < d->ndim; i++) {
+    int64_t length = d->shape[i], sx = d->stride[0][i], sy = d->stride[1][i], weight = d->weight[i];
     if (sx < 0 || (sx == 0 && sy < 0)) {
       plan->data[0] += (length - 1) * sx;
       plan->data[1] += (length - 1) * sy;
@@ -109,7 +112,7 @@ static void sort_strides(struct sumac_plan *plan) {
     }
     int at = i;
     for (; at > 0 && d->stride[0][at - 1] < sx; at--) copy_dim(d, at, d, at - 1);
-    set_dim(d, at, length, sx, sy, from.weight[i]);
+    set_dim(d, at, length, sx, sy, weight);
   }
 }
 
@@ -146,16 +149,17 @@ void sumac_plan_dims(struct sumac_plan *plan, const struct sumac_view *x, const 
     set_dim(d, d->ndim++, x->shape[i], x->stride[i], y ? y->stride[i] : x->stride[i], 0);
   }
   struct sumac_dims *inner = &plan->inner;
-  if (inner->n == 0) {
-    inner->ndim = 0; /* nothing to walk */
+  if (inner->n == 0 || plan->outer.n == 0) { /* nothing to walk, and nowhere to point to */
+    inner->ndim = 0;
+    for (int i = 0; i < plan->outer.ndim; i++) plan->outer.stride[0][i] = plan->outer.stride[1][i] = 0;
     return;
   }
   int64_t weight = 1;
   for (int i = inner->ndim - 1; i >= 0; i--) {
     inner->weight[i] = arg ? weight : 0;
-    weight *= inner->shape[i];
+    if (i > 0) weight *= inner->shape[i];
   }
   drop_repeats(plan);
-  if (plan->acc == SUMAC_ACC_EXACT && !arg) sort_strides(plan);
+  if ((plan->acc == SUMAC_ACC_EXACT || plan->acc == SUMAC_ACC_I64) && !arg) sort_strides(plan);
   join(inner);
 }

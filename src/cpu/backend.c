@@ -426,7 +426,7 @@ static void plain_result(sumac_context *context, const struct sumac_plan *plan, 
   const struct sumac_finish *f = &plan->finish;
   switch (f->kind) {
   case SUMAC_F_MEAN: v = p.n ? p.sum / (double)p.n : NAN; break;
-  case SUMAC_F_ROOT: v = sqrt(p.sum); break;
+  case SUMAC_F_ROOT: v = sqrt(p.n ? p.sum : 0); break;
   case SUMAC_F_VARIANCE:
   case SUMAC_F_DEVIATION:
     v = p.n > f->ddof ? p.m2 / (double)(p.n - f->ddof) : NAN;
@@ -666,10 +666,13 @@ sumac_status sumac_cpu_reduce(sumac_context *context, const struct sumac_plan *p
         plain ? plain_scratch(plan)
               : exact_scratch(job.parallel ? workers_for(context, plan, plan->inner.n, &chunk) : 1);
   job.scratch_size = (job.scratch_size + 63) & ~(size_t)63;
-  size_t staged = select && plan->skip_nan && d->n > 1 ? (size_t)d->n * sizeof(uint64_t) : 0;
-  size_t size = staged + (size_t)workers * job.scratch_size;
-  char *memory = size ? sumac_alloc(context, size) : NULL;
-  if ((size && !memory) || plain_parts(plan) > INT32_MAX)
+  size_t staged = 0, size = 0;
+  bool huge = plain && plain_parts(plan) > INT32_MAX;
+  if (select && plan->skip_nan && d->n > 1)
+    huge |= __builtin_mul_overflow((size_t)d->n, sizeof(uint64_t), &staged);
+  huge |= __builtin_add_overflow(staged, (size_t)workers * job.scratch_size, &size);
+  char *memory = size && !huge ? sumac_alloc(context, size) : NULL;
+  if (huge || (size && !memory))
     return sumac_fail(SUMAC_ERR_MEMORY,
                       "out of memory: a reduction of %lld elements to %lld results needs %zu bytes",
                       (long long)plan->inner.n, (long long)d->n, size);

@@ -82,7 +82,7 @@ SUMAC_INLINE bool bytes_tile(enum sumac_type type, enum sumac_map map, int S, co
   for (int p = 0; p < planes; p++) {
     int64_t s = 0;
     for (int i = 0; i < VB / 4; i++) s += wide[p][i];
-    *total += (sumac_i128)s << (8 * p);
+    *total += (sumac_i128)s * (1 << (8 * p));
   }
   return true;
 }

@@ -2,7 +2,7 @@
  *
  * What this processor, and this process on it, may use.
  */
-#define _GNU_SOURCE
+#include <limits.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -67,21 +67,21 @@ const struct sumac_loops *sumac_cpu_loops(unsigned mask) {
   return &sumac_loops_base;
 }
 
-/* The first line of a file of the cgroup `path` or of one of its parents, for the caller to read a limit of;
- * the tightest wins. */
-static double cgroup_cpus(const char *path) {
-  double least = 1e9;
+/* CPUs that the cgroup `path` (version 2) and its parents allow: the tightest cpu.max. In integers, since the
+ * caller's floating-point flags must stay as they are. */
+static long long cgroup_cpus(const char *path) {
+  long long least = INT_MAX;
   char name[600], dir[512];
   snprintf(dir, sizeof dir, "%s", path);
   for (;;) {
-    double quota, period;
+    long long quota, period;
     char line[64];
     snprintf(name, sizeof name, "/sys/fs/cgroup%s/cpu.max", dir);
     FILE *f = fopen(name, "re");
     if (f) {
-      if (fgets(line, sizeof line, f) && sscanf(line, "%lf %lf", &quota, &period) == 2 && period > 0 &&
+      if (fgets(line, sizeof line, f) && sscanf(line, "%lld %lld", &quota, &period) == 2 && period > 0 &&
           quota / period < least)
-        least = quota / period;
+        least = (quota + period / 2) / period;
       fclose(f);
     }
     char *slash = strrchr(dir, '/');
@@ -101,8 +101,8 @@ int sumac_cpu_threads(void) {
     while (fgets(line, sizeof line, f)) {
       line[strcspn(line, "\n")] = 0;
       if (strncmp(line, "0::", 3)) continue;
-      double cpus = cgroup_cpus(strcmp(line + 3, "/") ? line + 3 : "");
-      if (cpus < n) n = (int)(cpus + 0.5);
+      long long cpus = cgroup_cpus(strcmp(line + 3, "/") ? line + 3 : "");
+      if (cpus < n) n = (int)cpus;
     }
     fclose(f);
   }

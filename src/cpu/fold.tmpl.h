@@ -259,6 +259,7 @@ SUMAC_INLINE bool fold_streams(enum sumac_type type, enum sumac_map map, bool wi
   for (size_t i = 0; i < n; i += step) {
     SUMAC_UNROLL
     for (int s = 0; s < S; s++) {
+      v_fence();
       const size_t at = i * size + (size_t)s * apart;
       const char *px = x + at, *py = map == SUMAC_M_DOT ? y + at : px;
       SUMAC_UNROLL
@@ -276,6 +277,7 @@ SUMAC_INLINE bool fold_streams(enum sumac_type type, enum sumac_map map, bool wi
       SUMAC_UNROLL
       for (size_t g = 0; g < step; g += GROUP) {
         vf64 h[2], l[2];
+        v_fence();
         load_terms(type, map, wide, px + g * size, py + g * size, h, l, &risk);
         SUMAC_UNROLL
         for (int u = 0; u < 2; u++) {
@@ -299,7 +301,8 @@ SUMAC_INLINE bool fold_streams(enum sumac_type type, enum sumac_map map, bool wi
   }
   SUMAC_UNROLL
   for (int k = 0; k < W; k++) {
-    uint64_t adds = (size_t)S * n / LANES * ((k < K) + (low && k > 0)); /* at most 1024 a lane, of 2^51 */
+    uint64_t adds =
+        (size_t)S * n / LANES * ((k < K) + (low && k > 0)); /* 1024 a lane of 2^51, and 1024 of 2^50 */
     vu64 v = acc[0][k] + acc[1][k] + (((uint64_t)1 << 62) - adds * (uint64_t)((vu64)magic[k])[0]);
     commit(sum, k, v);
   }
@@ -343,6 +346,7 @@ SUMAC_INLINE bool narrow_streams(enum sumac_type type, enum sumac_map map, int S
     SUMAC_UNROLL
     for (int u = 0; u < vectors; u++) { /* a vector at a time, which keeps it all in 16 registers */
       const char *p = x + i + (S == 1 ? (size_t)u * VB : (size_t)u * apart);
+      if (type == SUMAC_T_F16) v_fence();
       vf32 v[2];
       vu8 raw = v_load(p);
       v_prefetch(p + AHEAD);
@@ -407,9 +411,10 @@ SUMAC_INLINE bool tile_span(enum sumac_type type, enum sumac_map map, const char
     m = most[i] > m ? most[i] : m;
     l = least[i] < l ? least[i] : l;
   }
+  if (v_or64((vu64)special)) return false;
   *top = m > 0 ? ilogb(m) : -1074;
   *bottom = m > 0 ? ilogb(l) : -1074;
-  return !v_or64((vu64)special);
+  return true;
 }
 
 /* Adds by exponent: a term's 53 bits, shifted by its exponent modulo 32, go to two neighbouring bins of 32
@@ -436,8 +441,8 @@ SUMAC_INLINE void bins_add(struct bins *bins, vf64 v, int offset) {
   }
 }
 
-/* At most BIN_TILE elements: 1024 terms a bin, of 2^52 and less. f64 products may over- or underflow: such
- * groups go by the book. */
+/* At most BIN_TILE elements: a bin's copies together take 2048 terms below 2^52, which is below 2^63. f64
+ * products may over- or underflow: such groups go by the book. */
 SUMAC_INLINE void bins_tile(enum sumac_type type, enum sumac_map map, struct sumac_sum *sum, const char *x,
                             const char *y, size_t n) {
   const struct sumac_type_info *t = &sumac_types[type];
@@ -537,7 +542,7 @@ SUMAC_INLINE void first_window(enum sumac_type type, enum sumac_map map, struct 
   sum->exponent = fixed_exponent(type, map);
   if (sum->exponent != INT_MIN) return;
   size_t sample = least == 1 ? 256 : 64;
-  tile_span(type, map, x, y, n < sample ? n : sample, &top, &bottom);
+  if (!tile_span(type, map, x, y, n < sample ? n : sample, &top, &bottom)) top = 0; /* any will do */
   top += least == 1 ? 3 : 7;
   sum->exponent = top < 1023 ? top : 1023;
 }
@@ -559,6 +564,7 @@ SUMAC_INLINE void add_tile(enum sumac_type type, enum sumac_map map, struct suma
                            const char *y, size_t n, size_t apart, struct tiles tiles) {
   const int least = least_windows(type, map);
   if (!sum->windows) first_window(type, map, sum, x, y, n);
+  if (sum->waiting[0] > 1 << 28) sumac_sum_flush(sum); /* far below what lanes hold */
   if (sum->windows != least && sum->hold > 0) {
     sum->hold--;
     tiles.hard(sum, x, y, n, apart);
@@ -580,8 +586,7 @@ SUMAC_INLINE void exact_floats(enum sumac_type type, enum sumac_map map, struct 
   const int fixed = fixed_exponent(type, map);
   if (map != SUMAC_M_DOT) y = x;
   sum->counts.n += (int64_t)n;
-  if (fixed != INT_MIN && sum->exponent != fixed) sum->windows = 0;
-  if (sum->waiting[0] > 1 << 28) sumac_sum_flush(sum);
+  if (fixed != INT_MIN && sum->exponent != fixed) sum->windows = 0; /* another type's windows */
   if (n * size >= STREAM_BYTES) {
     const size_t part = stream_length(n, size, streams), each = most / streams;
     for (size_t i = 0, count; i < part; i += count) {

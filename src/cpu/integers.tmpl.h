@@ -140,7 +140,7 @@ SUMAC_INLINE sumac_i128 dot_narrow(enum sumac_type type, const char *x, const ch
         low += (uint32_t)p;
         high += p >> 32;
       }
-      sum += ((sumac_i128)high << 32) + (sumac_i128)low;
+      sum += (sumac_i128)high * ((sumac_i128)1 << 32) + (sumac_i128)low;
     } else {
       uint64_t low = 0, high = 0;
       for (size_t i = 0; i < block; i++) {

@@ -43,16 +43,18 @@ SUMAC_INLINE void exact(enum sumac_type type, enum sumac_map map, struct sumac_s
 #define EXACT_ARGS struct sumac_sum *s, const void *x, const void *y, size_t n
 #define PLAIN_ARGS const void *x, const void *y, size_t n, double c
 #define SELECT_ARGS const void *x, size_t n, bool skip, bool *nan
+#define SP x, n, skip, nan
 #define TM(T, M) SUMAC_T_##T, SUMAC_M_##M
+#define FN static NOINLINE bool
 #define ST s, x, y, n, apart
 #define TILES(T, M) ((struct tiles){usual_##M##_##T, hard_##M##_##T})
-#define USUAL(T, M) static NOINLINE bool usual_##M##_##T(TILE_ARGS) { return usual_tile(TM(T, M), ST); }
-#define FIT(T, M) static NOINLINE bool fit_##M##_##T(TILE_ARGS) { return fit_tile(TM(T, M), ST); }
-#define HARD(T, M) static NOINLINE bool hard_##M##_##T(TILE_ARGS) { return hard_tile(TM(T, M), ST, fit_##M##_##T); }
+#define USUAL(T, M) FN usual_##M##_##T(TILE_ARGS) { return usual_tile(TM(T, M), ST); }
+#define FIT(T, M) FN fit_##M##_##T(TILE_ARGS) { return fit_tile(TM(T, M), ST); }
+#define HARD(T, M) FN hard_##M##_##T(TILE_ARGS) { return hard_tile(TM(T, M), ST, fit_##M##_##T); }
 #define EXACT(T, M) static void exact_##M##_##T(EXACT_ARGS) { exact(TM(T, M), s, x, y, n, TILES(T, M)); }
 #define F64(T, M) static double f64_##M##_##T(PLAIN_ARGS) { return plain_f64(TM(T, M), x, y, n, c); }
 #define F32(T, M) static double f32_##M##_##T(PLAIN_ARGS) { return plain_f32(TM(T, M), x, y, n, c); }
-#define SELECT(T, M) static int64_t select_##M##_##T(SELECT_ARGS) { return select_loop(TM(T, M), x, n, skip, nan); }
+#define SELECT(T, M) static int64_t select_##M##_##T(SELECT_ARGS) { return select_loop(TM(T, M), SP); }
 
 /* ... and their places in the table. */
 #define EXACT_ENTRY(T, M) [SUMAC_M_##M][SUMAC_T_##T] = exact_##M##_##T,
@@ -64,8 +66,10 @@ SUMAC_INLINE void exact(enum sumac_type type, enum sumac_map map, struct sumac_s
 #define EACH_PLAIN(F, T) EACH_SUM(F, T) F(T, CENTRED)
 #define EACH_SELECT(F, T) F(T, MIN) F(T, MAX) F(T, MAXABS) F(T, ARGMIN) F(T, ARGMAX)
 
+#define EACH_TILE(T) EACH_SUM(USUAL, T) EACH_SUM(FIT, T) EACH_SUM(HARD, T)
+
 /* What each accumulator of variants.def means in the pass at hand; an I64 sum is an exact one. */
-#define VARIANT_EXACT(T) EACH_SUM(USUAL, T) EACH_SUM(FIT, T) EACH_SUM(HARD, T) EACH_SUM(EXACT, T) EACH_SELECT(SELECT, T)
+#define VARIANT_EXACT(T) EACH_TILE(T) EACH_SUM(EXACT, T) EACH_SELECT(SELECT, T)
 #define VARIANT_F64(T) EACH_PLAIN(F64, T)
 #define VARIANT_F32(T) EACH_PLAIN(F32, T)
 #define VARIANT_I64(T)

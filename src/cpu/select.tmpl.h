@@ -14,7 +14,7 @@ SUMAC_INLINE vi8 keys_8(enum sumac_type type, enum sumac_map map, vi8 v) {
   vi8 s = v < 0;
   if (cls == SUMAC_C_BOOL) v = (vi8)(v != 0) & 1;
   if (cls == SUMAC_C_UINT) v ^= INT8_MIN;
-  if (cls == SUMAC_C_INT && map == SUMAC_M_MAXABS) v = ((v ^ s) - s) ^ INT8_MIN;
+  if (cls == SUMAC_C_INT && map == SUMAC_M_MAXABS) v = (vi8)((vu8)(v ^ s) - (vu8)s) ^ INT8_MIN;
   if (cls == SUMAC_C_FLOAT)
     v = map == SUMAC_M_MAXABS  ? v & INT8_MAX
         : map < SUMAC_M_ARGMIN ? v ^ (s & INT8_MAX)
@@ -25,7 +25,7 @@ SUMAC_INLINE vi16 keys_16(enum sumac_type type, enum sumac_map map, vi16 v) {
   const int cls = sumac_types[type].cls;
   vi16 s = v < 0;
   if (cls == SUMAC_C_UINT) v ^= INT16_MIN;
-  if (cls == SUMAC_C_INT && map == SUMAC_M_MAXABS) v = ((v ^ s) - s) ^ INT16_MIN;
+  if (cls == SUMAC_C_INT && map == SUMAC_M_MAXABS) v = (vi16)((vu16)(v ^ s) - (vu16)s) ^ INT16_MIN;
   if (cls == SUMAC_C_FLOAT)
     v = map == SUMAC_M_MAXABS  ? v & INT16_MAX
         : map < SUMAC_M_ARGMIN ? v ^ (s & INT16_MAX)
@@ -36,7 +36,7 @@ SUMAC_INLINE vi32 keys_32(enum sumac_type type, enum sumac_map map, vi32 v) {
   const int cls = sumac_types[type].cls;
   vi32 s = v < 0;
   if (cls == SUMAC_C_UINT) v ^= INT32_MIN;
-  if (cls == SUMAC_C_INT && map == SUMAC_M_MAXABS) v = ((v ^ s) - s) ^ INT32_MIN;
+  if (cls == SUMAC_C_INT && map == SUMAC_M_MAXABS) v = (vi32)((vu32)(v ^ s) - (vu32)s) ^ INT32_MIN;
   if (cls == SUMAC_C_FLOAT)
     v = map == SUMAC_M_MAXABS  ? v & INT32_MAX
         : map < SUMAC_M_ARGMIN ? v ^ (s & INT32_MAX)
@@ -47,7 +47,7 @@ SUMAC_INLINE vi64 keys_64(enum sumac_type type, enum sumac_map map, vi64 v) {
   const int cls = sumac_types[type].cls;
   vi64 s = v < 0;
   if (cls == SUMAC_C_UINT) v ^= INT64_MIN;
-  if (cls == SUMAC_C_INT && map == SUMAC_M_MAXABS) v = ((v ^ s) - s) ^ INT64_MIN;
+  if (cls == SUMAC_C_INT && map == SUMAC_M_MAXABS) v = (vi64)((vu64)(v ^ s) - (vu64)s) ^ INT64_MIN;
   if (cls == SUMAC_C_FLOAT)
     v = map == SUMAC_M_MAXABS  ? v & INT64_MAX
         : map < SUMAC_M_ARGMIN ? v ^ (s & INT64_MAX)

@@ -135,7 +135,7 @@ SUMAC_INLINE vf64 v_fmsub(vf64 a, vf64 b, vf64 c) {
   return _mm256_fmsub_pd(a, b, c);
 #else
   /* Dekker and Veltkamp: exact for c = a * b rounded, |a|, |b| < 2^996 and no underflow in the parts;
-   * v_product_range() in the loops keeps away from both. */
+   * load_terms() marks what comes near either as a risk. */
   vf64 ca = a * 0x1.0000002p27, cb = b * 0x1.0000002p27;
   vf64 ah = ca - (ca - a), bh = cb - (cb - b), al = a - ah, bl = b - bh;
   return ((ah * bh - c) + ah * bl + al * bh) + al * bl;
@@ -298,6 +298,10 @@ SUMAC_INLINE vi16 v_dot_u8_i8(vu8 a, vi8 b) {
 #ifndef HINT
 #define HINT 3
 #endif
+/* Loads stay on their side of this, so that an unrolled loop does not begin with all of them and run out of
+ * registers. */
+SUMAC_INLINE void v_fence(void) { __asm__ volatile("" ::: "memory"); }
+
 SUMAC_INLINE void v_prefetch(const void *p) { __builtin_prefetch(p, 0, HINT); }
 
 #endif

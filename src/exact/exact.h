@@ -35,6 +35,11 @@ SUMAC_HD static inline void sumac_carry(int64_t *limb, int count) {
   int64_t carry = 0;
   for (int i = 0; i < count - 1; i++) {
     int64_t v = limb[i] + carry;
+    if (((uint64_t)v >> 32) == 0) { /* most are canonical: a branch breaks the chain of carries */
+      limb[i] = v;
+      carry = 0;
+      continue;
+    }
     limb[i] = v & 0xffffffff;
     carry = v >> 32;
   }

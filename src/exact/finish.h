@@ -35,9 +35,9 @@ SUMAC_HD static inline int sumac_digits_of_limbs(const int64_t *limb, int count,
     digit[i] = (uint32_t)v;
     if (i == count - 1) digit[count] = (uint32_t)(v >> 32);
   }
-  int n = count + 1;
-  while (n > 0 && !digit[n - 1]) n--;
-  return n;
+  int n = count; /* at least one limb */
+  while (n >= 0 && !digit[n]) n--;
+  return n + 1;
 }
 
 /* Divides in place by d in [1, 2^62]; returns whether there is a remainder. */
@@ -77,11 +77,12 @@ SUMAC_HD static inline struct sumac_real sumac_real_mean(const int64_t *s, struc
   return sumac_real_of_digits(digit, count, f.bias + 32 * SUMAC_FRACTION_DIGITS, s[f.limbs - 1] < 0, sticky);
 }
 
-/* (n Q - S^2) / (n (n - ddof)), n > ddof >= 0. */
+/* (n Q - S^2) / (n (n - ddof)), n > ddof >= 0. Negative only where S and Q are not sums of the same numbers.
+ */
 SUMAC_HD static inline struct sumac_real sumac_real_variance(const int64_t *s, struct sumac_format sf,
                                                              const int64_t *q, struct sumac_format qf,
                                                              int64_t n, int64_t ddof) {
-  uint32_t sum[SUMAC_MAX_LIMBS / 2 + 2], square[SUMAC_MAX_LIMBS + 1], digit[SUMAC_DIGITS] = {0};
+  uint32_t sum[SUMAC_MAX_LIMBS / 2 + 2] = {0}, square[SUMAC_MAX_LIMBS + 1] = {0}, digit[SUMAC_DIGITS] = {0};
   int sums = sumac_digits_of_limbs(s, sf.limbs, sum), squares = sumac_digits_of_limbs(q, qf.limbs, square);
   int low = 0; /* zero digits below S: skipped, most are */
   while (low < sums && !sum[low]) low++;
@@ -89,6 +90,7 @@ SUMAC_HD static inline struct sumac_real sumac_real_variance(const int64_t *s, s
   int grid = 2 * sf.bias > qf.bias ? 2 * sf.bias : qf.bias;
   int qshift = (grid - qf.bias) / 32 + SUMAC_FRACTION_DIGITS,
       sshift = (grid - 2 * sf.bias) / 32 + SUMAC_FRACTION_DIGITS;
+  bool negative = false;
   uint64_t factor[2] = {(uint64_t)n & 0xffffffff, (uint64_t)n >> 32};
   for (int j = 0; j < 2; j++) {
     uint64_t carry = 0;
@@ -101,7 +103,10 @@ SUMAC_HD static inline struct sumac_real sumac_real_variance(const int64_t *s, s
   for (int j = low; j < sums; j++) {
     uint64_t carry = 0, borrow = 0; /* digit -= sum * sum[j] << 32 j */
     for (int i = low; i < sums || carry || borrow; i++) {
-      if (sshift + i + j >= SUMAC_DIGITS) break;
+      if (sshift + i + j >= SUMAC_DIGITS) { /* S^2 > n Q: no sums of real numbers */
+        negative = true;
+        break;
+      }
       carry += i < sums ? (uint64_t)sum[i] * sum[j] : 0;
       uint64_t d = (uint64_t)digit[sshift + i + j] - (uint32_t)carry - borrow;
       digit[sshift + i + j] = (uint32_t)d;
@@ -113,7 +118,7 @@ SUMAC_HD static inline struct sumac_real sumac_real_variance(const int64_t *s, s
   while (count > 0 && !digit[count - 1]) count--;
   bool sticky = sumac_digits_divide(digit, count, (uint64_t)n);
   sticky |= sumac_digits_divide(digit, count, (uint64_t)(n - ddof));
-  return sumac_real_of_digits(digit, count, grid + 32 * SUMAC_FRACTION_DIGITS, false, sticky);
+  return sumac_real_of_digits(digit, count, grid + 32 * SUMAC_FRACTION_DIGITS, negative, sticky);
 }
 
 /* The bits of a special value: NaN, or an infinity. */

@@ -67,8 +67,9 @@ struct sumac_op_info {
 };
 
 static const struct sumac_type_info sumac_types[SUMAC_TYPES] = {
+#define C_(C) SUMAC_C_##C
 /* clang-format off */
-#define SUMAC_DTYPE(I, N, L, D, B, C, M, E, S, T, P, Q) {N, L, {D, B, 1}, (B) / 8, SUMAC_C_##C, M, E, {S, T}, {P, Q}},
+#define SUMAC_DTYPE(I, N, L, D, B, C, M, E, S, T, P, Q) {N, L, {D, B, 1}, B / 8, C_(C), M, E, {S, T}, {P, Q}},
 /* clang-format on */
 #include "model/dtypes.def"
 #undef SUMAC_DTYPE
