@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "input.h"
 #include "number.h"
@@ -28,6 +29,7 @@ struct text {
 };
 
 struct field {
+  const char *at; /* where it begins in the window: with doubled quotes, `text` is a copy */
   const char *text;
   size_t length;
   const char *next; /* the delimiter or newline behind it */
@@ -52,7 +54,7 @@ static _Noreturn void fail_at(const struct text *t, const char *at, const char *
 static _Noreturn void fail_field(const struct text *t, const struct field *f, const char *what) {
   char shown[64], sentence[160];
   snprintf(sentence, sizeof sentence, "'%s' %s", excerpt(f->text, f->length, shown), what);
-  fail_at(t, f->text, sentence);
+  fail_at(t, f->at, sentence);
 }
 
 void text_fail(struct text *t, const char *token, size_t length, const char *what) {
@@ -60,7 +62,7 @@ void text_fail(struct text *t, const char *token, size_t length, const char *wha
     t->line--;
     t->line_at = t->previous_line_at;
   }
-  fail_field(t, &(struct field){.text = token, .length = length}, what);
+  fail_field(t, &(struct field){.at = token, .text = token, .length = length}, what);
 }
 
 /* ---- fields -------------------------------------------------------------------------------- */
@@ -76,12 +78,38 @@ static bool ends_field(const struct text *t, char c) {
   return c == '\n' || (t->blanks ? is_blank(c) : c == t->delimiter);
 }
 
+static inline bool is_control(unsigned char c) {
+  return (c < ' ' && c != '\t' && c != '\n' && c != '\r') || c == 127;
+}
+
+/* Refuses what is no text (compressed, UTF-16, an array without its suffix) among the bytes behind `from`
+ * before a stray word in it can pass for a header or a number. */
+static void require_text(struct text *t, size_t from) {
+  const struct stream *s = t->stream;
+  bool found = false;
+  for (size_t i = from; i < s->end; i++) found |= is_control((unsigned char)s->window[i]);
+  if (!found) return;
+  const char *p = s->window + s->begin;
+  for (; p < s->window + from || !is_control((unsigned char)*p); p++) {
+    if (*p != '\n') continue;
+    t->line++;
+    t->line_at = s->position + (uint64_t)(p + 1 - s->window);
+  }
+  char sentence[64];
+  snprintf(sentence, sizeof sentence, "not text: a byte 0x%02x", (unsigned char)*p);
+  fail_at(t, p, sentence);
+}
+
 /* More bytes behind what is there. At the end of the input, once, an unfinished line gets its newline
  * (into the slack) and another look. */
 static bool refill(struct text *t) {
   struct stream *s = t->stream;
   if (t->closed) return false;
-  if (stream_more(s)) return true;
+  size_t unread = s->end - s->begin;
+  if (stream_more(s)) {
+    require_text(t, unread);
+    return true;
+  }
   if (!s->ended) fail_at(t, s->window + s->begin, "a field is longer than 1 MiB");
   t->closed = true;
   if (s->end == s->begin && t->field == 0) return false;
@@ -104,7 +132,7 @@ static bool find_field(struct text *t, const char *p, struct field *f) {
       if (t->closed) fail_at(t, from - 1, "a quote is never closed");
       return false;
     }
-    *f = (struct field){from, (size_t)(p - from), skip_blanks(t, p + 1), true};
+    *f = (struct field){from, from, (size_t)(p - from), skip_blanks(t, p + 1), true};
     if (f->next >= end) return false;
     if (!ends_field(t, *f->next) && !(t->blanks && f->next > p + 1))
       fail_at(t, f->next, "a quoted field is followed by something else than a delimiter");
@@ -122,7 +150,7 @@ static bool find_field(struct text *t, const char *p, struct field *f) {
   if (q == end) return false;
   const char *last = q;
   while (last > p && is_blank(last[-1])) last--;
-  *f = (struct field){p, (size_t)(last - p), q, false};
+  *f = (struct field){p, p, (size_t)(last - p), q, false};
   if (t->blanks) f->next = skip_blanks(t, q);
   if (f->next == end) return false;
   return true;
@@ -246,7 +274,7 @@ static inline bool next_number(struct text *t, struct decimal *d, struct field *
   if (end) {
     const char *next = skip_blanks(t, end);
     if (next < s->window + s->end && (ends_field(t, *next) || (t->blanks && next > end))) {
-      *f = (struct field){p, (size_t)(end - p), next, false};
+      *f = (struct field){p, p, (size_t)(end - p), next, false};
       step(t, next);
       return true;
     }
@@ -255,7 +283,7 @@ static inline bool next_number(struct text *t, struct decimal *d, struct field *
   if (f->length == 0 && t->empty_is_nan)
     *d = (struct decimal){.kind = DECIMAL_NAN};
   else if (f->length == 0)
-    fail_at(t, f->text, "the field is empty (--skip-nan leaves empty fields out)");
+    fail_at(t, f->at, "the field is empty (--skip-nan leaves empty fields out)");
   else if (!field_number(t, f, d))
     fail_field(t, f, "is not a number");
   step_field(t, f);
@@ -317,25 +345,74 @@ static char detect_delimiter(const char *p, const char *end) {
   return 0;
 }
 
-/* A misspelt number must not pass for a header. */
-static bool is_word(const struct field *f) { return f->length > 0 && !strchr("0123456789+-.", *f->text); }
+static bool is_letter(char c) { return ((c | 0x20) >= 'a' && (c | 0x20) <= 'z') || c == '_'; }
 
-/* Is the first line a header? Yes if the wanted field, or else every field that is not empty, is neither a
- * number nor begins like one. */
-static bool detect_header(struct text *t) {
+/* Is it one of the words that stand for "no value"? */
+static bool is_missing(const struct field *f) {
+  static const char *const words[] = {"na", "n/a", "n.a.", "null", "none", "nil"};
+  for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+    if (f->length == strlen(words[i]) && strncasecmp(f->text, words[i], f->length) == 0) return true;
+  bool nan = f->length >= 3 && strncasecmp(f->text, "nan", 3) == 0; /* nan(0x8) */
+  return nan && (f->length == 3 || !is_letter(f->text[3]));
+}
+
+/* Is it a number but for letters in the place of digits: O.5, l2? */
+static bool is_misspelt_number(const struct field *f) {
+  char text[64] = {0}; /* and zeros behind it, as decimal_scan() wants */
+  struct decimal d;
+  bool digits = false;
+  if (f->length > sizeof text - 16) return false;
+  for (size_t i = 0; i < f->length; i++) {
+    char c = f->text[i];
+    digits = digits || (c >= '0' && c <= '9');
+    text[i] = (char)(c == 'O' || c == 'o' ? '0' : c == 'I' || c == 'l' ? '1' : c);
+  }
+  return digits && decimal_scan(text, &d) == text + f->length;
+}
+
+/* Does it look like the name of a column? Beyond ASCII anything may stand, but not in front: a minus sign
+ * or a currency is there too. What is quoted is meant as words. */
+static bool is_name(const struct field *f) {
+  if (!is_letter(*f->text)) return false;
+  for (size_t i = 0; i < f->length && !f->quoted; i++) {
+    char c = f->text[i];
+    if (!is_letter(c) && (unsigned char)c < 128 && !strchr("0123456789. -/()%", c)) return false;
+  }
+  return true;
+}
+
+/* Why a field that is no number cannot be a header's either; NULL if it can. */
+static const char *no_header(const struct field *f) {
+  if (is_missing(f)) return "stands for a missing value: it is neither a number nor the name of a column";
+  if (is_misspelt_number(f)) return "has a letter where a number has a digit (--header yes if it is a name)";
+  if (!is_name(f)) return "is neither a number nor like the name of a column (--header yes if it is one)";
+  return NULL;
+}
+
+/* Is the first line a header? Yes if the wanted field, or else every field that is not empty, is a name
+ * (`name` is then the first one), and no if there is a number. Otherwise there is no telling. */
+static bool detect_header(struct text *t, struct field *name) {
   struct stream *s = t->stream;
   struct field f;
-  bool words = false;
+  const char *fault = NULL;
   int64_t index = 0;
+  *name = (struct field){0};
   for (const char *p = s->window + s->begin; find_field(t, p, &f); p = f.next + !t->blanks, index++) {
     struct decimal d;
-    bool word = is_word(&f) && !field_number(t, &f, &d);
-    if (t->wanted == index) return word;
-    if (t->wanted < 0 && f.length > 0 && !word) return false;
-    words = words || word;
+    if (f.length > 0 && (t->wanted < 0 || t->wanted == index)) {
+      if (field_number(t, &f, &d)) return false;
+      const char *why = no_header(&f);
+      if (why && !fault) {
+        fault = why;
+        *name = f;
+      } else if (!name->text) {
+        *name = f;
+      }
+    }
     if (*f.next == '\n') break;
   }
-  return t->wanted < 0 && words;
+  if (fault) fail_field(t, name, fault);
+  return name->text != NULL;
 }
 
 /* Steps over the header line; returns the index of the field called `name`, −1 if name is NULL. */
@@ -364,6 +441,7 @@ void text_open(struct input *in, const struct input_options *o) {
     s->begin += 3;
     t->line_at = 3;
   }
+  require_text(t, s->begin);
   const char *name = NULL;
   if (o->column) {
     char *end;
@@ -387,11 +465,19 @@ void text_open(struct input *in, const struct input_options *o) {
   if (!delimiter) delimiter = detect_delimiter(s->window + s->begin, s->window + s->end);
   t->blanks = delimiter == 0 || delimiter == ' ';
   t->delimiter = delimiter;
-  if (name || o->header == HEADER_YES || (o->header == HEADER_AUTO && detect_header(t))) {
-    int64_t wanted = t->wanted;
+  struct field first;
+  bool detected = !name && o->header == HEADER_AUTO && detect_header(t, &first);
+  if (name || o->header == HEADER_YES || detected) {
+    struct text header = *t; /* for a message that is due when the window has moved on */
+    char shown[64];
+    uint64_t at = detected ? s->position + (uint64_t)(first.at - s->window) : 0;
+    if (detected) excerpt(first.text, first.length, shown);
     t->wanted = -1;
     int64_t found = read_header(t, name);
-    t->wanted = name ? found : wanted;
+    t->wanted = name ? found : header.wanted;
+    if (detected && !find_line(t))
+      fail(EXIT_INPUT, "%s:%lld:%llu: '%s' is not a number, and as a header has no line below it", s->name,
+           (long long)header.line, (unsigned long long)(at - header.line_at + 1), shown);
   }
   t->table = o->table;
 }
