@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -81,7 +82,9 @@ uint64_t stream_left(const struct stream *s) {
  * one of the library's threads. The handler puts a page of zeros there, so that the reduction runs to
  * its end, and input_verify() then finds the result void. */
 static struct mapping { char *begin, *end; } mappings[2];
-static volatile sig_atomic_t mapping_count, page_lost;
+static atomic_int mapping_count;
+static atomic_bool page_lost; /* set in whichever thread meets the gap */
+_Static_assert(ATOMIC_INT_LOCK_FREE == 2 && ATOMIC_BOOL_LOCK_FREE == 2, "a signal handler takes no lock");
 
 static void on_bus_error(int signal_number, siginfo_t *info, void *context) {
   (void)context;
@@ -91,7 +94,7 @@ static void on_bus_error(int signal_number, siginfo_t *info, void *context) {
     if (address < mappings[i].begin || address >= mappings[i].end) continue;
     char *start = address - (uintptr_t)address % page;
     if (mmap(start, page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != MAP_FAILED) {
-      page_lost = 1;
+      page_lost = true;
       return;
     }
   }
