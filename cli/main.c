@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "input.h"
 #include "number.h"
@@ -107,6 +108,7 @@ static struct poptOption all_options[] = {
     {NULL, 0, POPT_ARG_INCLUDE_TABLE, (void *)(uintptr_t)run_table, 0, "Execution:", NULL},
     {NULL, 0, POPT_ARG_INCLUDE_TABLE, (void *)(uintptr_t)output_table, 0, "Output:", NULL},
     {"version", 0, POPT_ARG_NONE, &given.version, 0, "print the version", NULL},
+    {NULL, 'h', POPT_ARG_NONE | POPT_ARGFLAG_DOC_HIDDEN, NULL, 'h', NULL, NULL}, /* beside --help */
     POPT_AUTOHELP POPT_TABLEEND};
 
 static const char *const op_help[] = {
@@ -135,7 +137,8 @@ static void print_help(void) {
   for (int i = 0; sumac_op_name((sumac_op)i); i++)
     printf("  %-8s %s\n", sumac_op_name((sumac_op)i), op_help[i]);
   puts("\n"
-       "FILE is a .npy file, raw bytes (--dtype --shape) or text; - is the standard input.\n"
+       "FILE is a .npy file, raw bytes (--dtype --shape) or text; - is the standard input, as is no FILE\n"
+       "where that is no terminal.\n"
        "exit: 0 done, 2 usage, 3 unreadable or malformed input, 4 unsupported combination, 5 device,\n"
        "      6 the result does not fit, 7 the output cannot be written, 1 anything else");
 }
@@ -245,7 +248,9 @@ static void reduce_decimal(sumac_op op, const struct input_options *options, con
 }
 
 static void reduce_files(sumac_op op, const char **files) {
+  static const char *standard_input[] = {"-", NULL};
   int count = 0, wanted = op == SUMAC_DOT ? 2 : 1;
+  if (!files && wanted == 1 && !isatty(STDIN_FILENO)) files = standard_input;
   while (files && files[count]) count++;
   if (count != wanted)
     fail(EXIT_USAGE, "%s takes %s, not %d; see 'sumac %s --help'", sumac_op_name(op),
@@ -284,7 +289,9 @@ static int op_main(sumac_op op, int argc, const char **argv) {
   poptSetOtherOptionHelp(popt, usage);
   int code = poptGetNextOpt(popt);
   if (code < -1) fail(EXIT_USAGE, "%s: %s", poptBadOption(popt, POPT_BADOPTION_NOALIAS), poptStrerror(code));
-  if (given.version)
+  if (code == 'h')
+    poptPrintHelp(popt, stdout, 0);
+  else if (given.version)
     printf("sumac %s\n", sumac_version());
   else
     reduce_files(op, poptGetArgs(popt));
@@ -300,7 +307,9 @@ int main(int argc, char **argv) {
   const char **arguments = (const char **)(argv + 1);
   const char *command = argc > 1 ? argv[1] : "";
   sumac_op op;
-  if (strcmp(command, "--help") == 0 || strcmp(command, "-h") == 0 || strcmp(command, "-?") == 0) {
+  static const char *const help[] = {"help", "--help", "-h", "-?"};
+  for (size_t i = 0; i < sizeof help / sizeof *help; i++) {
+    if (strcmp(command, help[i]) != 0) continue;
     print_help();
     close_output();
     return 0;

@@ -34,7 +34,7 @@ finish() {
   [ -n "$command" ] || return
   cases=$((cases + 1))
   local out err code line i matches
-  out=$(bash -c "$command" 2>"$work/.err"; echo "code $?")
+  out=$(bash -c "$command" </dev/null 2>"$work/.err"; echo "code $?")
   code=${out##*code }
   out=${out%code *}
   err=$(cat "$work/.err")
