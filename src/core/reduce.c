@@ -198,7 +198,7 @@ sumac_status sumac_reduce(sumac_context *context, sumac_op op, const sumac_tenso
                                    to.type)))
     return status;
   for (int i = 0; i < to.ndim; i++)
-    if (to.shape[i] > 1 && to.stride[i] == 0)
+    if (to.n > 0 && to.shape[i] > 1 && to.stride[i] == 0)
       return sumac_fail(SUMAC_ERR_ARGUMENT,
                         "%s: out has stride 0 in dimension %d of length %lld; its elements would be one",
                         info->name, i, (long long)to.shape[i]);

@@ -59,7 +59,7 @@ SUMAC_INLINE bool bytes_tile(enum sumac_type type, enum sumac_map map, int S, co
     SUMAC_UNROLL
     for (int p = 0; p < planes; p++) sum[p] = (vi16){0};
     for (size_t i = 0; i < run; i += VB) {
-      SUMAC_UNROLL
+      SUMAC_ROLLED
       for (int s = 0; s < S; s++) {
         const char *px = x + i + (size_t)s * apart;
         v_prefetch(px + AHEAD);

@@ -257,9 +257,8 @@ SUMAC_INLINE bool fold_streams(enum sumac_type type, enum sumac_map map, bool wi
     acc[0][k] = acc[1][k] = (vu64){0};
   }
   for (size_t i = 0; i < n; i += step) {
-    SUMAC_UNROLL
+    SUMAC_ROLLED
     for (int s = 0; s < S; s++) {
-      v_fence();
       const size_t at = i * size + (size_t)s * apart;
       const char *px = x + at, *py = map == SUMAC_M_DOT ? y + at : px;
       SUMAC_UNROLL
@@ -277,7 +276,6 @@ SUMAC_INLINE bool fold_streams(enum sumac_type type, enum sumac_map map, bool wi
       SUMAC_UNROLL
       for (size_t g = 0; g < step; g += GROUP) {
         vf64 h[2], l[2];
-        v_fence();
         load_terms(type, map, wide, px + g * size, py + g * size, h, l, &risk);
         SUMAC_UNROLL
         for (int u = 0; u < 2; u++) {
@@ -329,8 +327,6 @@ SUMAC_INLINE vu64 widen_add(vu64 lanes, vu32 v) {
 
 SUMAC_INLINE bool narrow_streams(enum sumac_type type, enum sumac_map map, int S, struct sumac_sum *sum,
                                  const char *x, size_t n, size_t apart) {
-  const int vectors = S == 1 ? 2 : S; /* in a step, all of the one stream, or one of each */
-  const size_t step = S == 1 ? 2 * VB : VB;
   const int e = type == SUMAC_T_F16 ? 17 : sum->exponent;
   if (e < NARROW_LEAST || e > NARROW_MOST) return false;
   open_window(sum, 0, e - 23);
@@ -342,30 +338,33 @@ SUMAC_INLINE bool narrow_streams(enum sumac_type type, enum sumac_map map, int S
   struct range range = {{0}, ~(vu64){0}};
   SUMAC_UNROLL
   for (int u = 0; u < 4; u++) rest[u] = (vf32){0};
-  for (size_t i = 0; i < 2 * n; i += step) {
-    SUMAC_UNROLL
-    for (int u = 0; u < vectors; u++) { /* a vector at a time, which keeps it all in 16 registers */
-      const char *p = x + i + (S == 1 ? (size_t)u * VB : (size_t)u * apart);
-      if (type == SUMAC_T_F16) v_fence();
-      vf32 v[2];
-      vu8 raw = v_load(p);
-      v_prefetch(p + AHEAD);
-      range_add(type, &range, raw);
-      if (type == SUMAC_T_BF16) { /* order does not matter: even ones, odd ones */
-        v[0] = (vf32)((vu32)raw << 16);
-        v[1] = (vf32)((vu32)raw & 0xffff0000u);
-      } else {
-        v[0] = load_f32(type, p);
-        v[1] = load_f32(type, p + VB / 2);
-      }
+  for (size_t i = 0; i < 2 * n; i += 2 * VB) {
+    SUMAC_ROLLED
+    for (int s = 0; s < S; s++) {
       SUMAC_UNROLL
-      for (int h = 0; h < 2; h++) {
-        if (map == SUMAC_M_ABS) v[h] = (vf32)((vu32)v[h] & INT32_MAX);
-        /* f16's conversion keeps the ports for additions busy, bf16's does not */
-        vf32 t = type == SUMAC_T_F16 ? v_add_by_fma(v[h], one, magic) : v[h] + magic, r = v[h] - (t - magic);
-        vf32 *sum_r = &rest[2 * (u % 2) + h];
-        acc[u % 2] += (vu32)t;
-        *sum_r = type == SUMAC_T_F16 ? v_add_by_fma(r, one, *sum_r) : r + *sum_r;
+      for (int u = 0; u < 2; u++) { /* a vector at a time, which keeps it all in 16 registers */
+        const char *p = x + i + (size_t)s * apart + (size_t)u * VB;
+        vf32 v[2];
+        vu8 raw = v_load(p);
+        v_prefetch(p + AHEAD);
+        range_add(type, &range, raw);
+        if (type == SUMAC_T_BF16) { /* order does not matter: even ones, odd ones */
+          v[0] = (vf32)((vu32)raw << 16);
+          v[1] = (vf32)((vu32)raw & 0xffff0000u);
+        } else {
+          v[0] = load_f32(type, p);
+          v[1] = load_f32(type, p + VB / 2);
+        }
+        SUMAC_UNROLL
+        for (int h = 0; h < 2; h++) {
+          if (map == SUMAC_M_ABS) v[h] = (vf32)((vu32)v[h] & INT32_MAX);
+          /* f16's conversion keeps the ports for additions busy, bf16's does not */
+          vf32 t = type == SUMAC_T_F16 ? v_add_by_fma(v[h], one, magic) : v[h] + magic,
+               r = v[h] - (t - magic);
+          vf32 *sum_r = &rest[2 * u + h];
+          acc[u] += (vu32)t;
+          *sum_r = type == SUMAC_T_F16 ? v_add_by_fma(r, one, *sum_r) : r + *sum_r;
+        }
       }
     }
   }

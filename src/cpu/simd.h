@@ -17,11 +17,14 @@
 #define SUMAC_INLINE static inline __attribute__((always_inline))
 #define NOINLINE __attribute__((noinline))
 
-/* Unrolls the loop that follows, so that arrays of vectors live in registers. */
+/* Unrolls the loop that follows, so that arrays of vectors live in registers; or leaves it a loop, so that
+ * its body finds enough of them. */
 #if defined(__clang__)
 #define SUMAC_UNROLL _Pragma("unroll")
+#define SUMAC_ROLLED _Pragma("nounroll")
 #else
 #define SUMAC_UNROLL _Pragma("GCC unroll 16")
+#define SUMAC_ROLLED _Pragma("GCC unroll 1")
 #endif
 
 enum { VB = SUMAC_VECTOR_BYTES };
@@ -298,10 +301,6 @@ SUMAC_INLINE vi16 v_dot_u8_i8(vu8 a, vi8 b) {
 #ifndef HINT
 #define HINT 3
 #endif
-/* Loads stay on their side of this, so that an unrolled loop does not begin with all of them and run out of
- * registers. */
-SUMAC_INLINE void v_fence(void) { __asm__ volatile("" ::: "memory"); }
-
 SUMAC_INLINE void v_prefetch(const void *p) { __builtin_prefetch(p, 0, HINT); }
 
 #endif
