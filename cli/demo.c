@@ -228,7 +228,8 @@ int demo_main(int argc, const char **argv) {
       {NULL, 'h', POPT_ARG_NONE | POPT_ARGFLAG_DOC_HIDDEN, NULL, 'h', NULL, NULL}, /* beside --help */
       POPT_AUTOHELP POPT_TABLEEND};
   argv[0] = "sumac demo";
-  poptContext popt = poptGetContext(NULL, argc, argv, options, 0);
+  static poptContext popt; /* static: fail() exits from anywhere, and then it is still held */
+  popt = poptGetContext(NULL, argc, argv, options, 0);
   int code = poptGetNextOpt(popt);
   if (code < -1) fail(EXIT_USAGE, "%s: %s", poptBadOption(popt, POPT_BADOPTION_NOALIAS), poptStrerror(code));
   if (code == 'h') {
