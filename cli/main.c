@@ -283,7 +283,7 @@ static void reduce_files(sumac_op op, const char **files) {
 static int op_main(sumac_op op, int argc, const char **argv) {
   char name[32], usage[96];
   snprintf(name, sizeof name, "sumac %s", sumac_op_name(op));
-  argv[0] = name; /* what popt's usage line calls the program */
+  argv[0] = name;          /* what popt's usage line calls the program */
   static poptContext popt; /* static: fail() exits from anywhere, and then it is still held */
   popt = poptGetContext(NULL, argc, argv, all_options, 0);
   snprintf(usage, sizeof usage, "[OPTION...] FILE%s: %s", op == SUMAC_DOT ? " FILE2" : "", op_help[op]);
