@@ -53,7 +53,8 @@ static void add_number(struct text *t, const struct decimal *d, const char *toke
   int64_t exponent = 0; /* what the 'e' says, bounded */
   if (e < end) {
     long long written = strtoll(e + 1, NULL, 10);
-    exponent = written > 1000000 ? 1000000 : written < -1000000 ? -1000000 : written;
+    const long long far = 1LL << 40; /* more than a field has digits */
+    exponent = written > far ? far : written < -far ? -far : written;
   }
   while (p < e && (*p == '0' || *p == '.')) p++;
   if (p == e) return; /* zero */

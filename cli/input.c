@@ -18,6 +18,10 @@ static void stream_open(struct stream *s, const char *path) {
   bool standard = strcmp(path, "-") == 0;
   *s = (struct stream){.name = standard ? "standard input" : path};
   s->fd = standard ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
+  if (!standard && s->fd == STDIN_FILENO) { /* it was closed: a later '-' must not read this file */
+    s->fd = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    close(STDIN_FILENO);
+  }
   struct stat st;
   if (s->fd < 0 || fstat(s->fd, &st) != 0) fail(EXIT_INPUT, "%s: %s", s->name, strerror(errno));
   off_t start = lseek(s->fd, 0, SEEK_CUR);

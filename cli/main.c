@@ -3,6 +3,7 @@
  * sumac OP [options] FILE [FILE2]: the command line, and what every part of the command needs.
  */
 #include <errno.h>
+#include <limits.h>
 #include <popt.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -61,7 +62,7 @@ static struct arguments {
   char *acc, *out_dtype, *axis, *device, *dtype, *shape, *offset, *format, *column, *delimiter, *header;
   int keepdims, skip_nan, saturate, threads, hex, json, decimal, version;
   long long ddof;
-} given = {.ddof = -1};
+} given = {.ddof = LLONG_MIN}; /* not given */
 
 static const struct poptOption input_table[] = {
     {"format", 0, POPT_ARG_STRING, &given.format, 0, "npy, raw or text (default: by content and name)",
@@ -221,7 +222,7 @@ static void parse_request(sumac_op op, struct request *r, int32_t axes[SUMAC_MAX
     }
     r->options.axes = axes;
   }
-  if (given.ddof != -1) {
+  if (given.ddof != LLONG_MIN) {
     if (given.ddof < 0) fail(EXIT_USAGE, "--ddof: %lld is negative", given.ddof);
     if (op != SUMAC_VAR && op != SUMAC_STD) fail(EXIT_USAGE, "--ddof is for var and std");
     r->options.ddof = given.ddof;

@@ -242,7 +242,8 @@ static uint64_t round_decimal(struct format f, const struct decimal *d, const ch
   if (d->more) { /* the value lies above digits and below digits + 1: do both round alike? */
     b.sticky = true;
     bits = round_binary(f, b);
-    if (!scale(d->digits + 1, q, &b) || round_binary(f, b) != bits) return round_text(f, text, length);
+    if (d->digits == UINT64_MAX || !scale(d->digits + 1, q, &b) || round_binary(f, b) != bits)
+      return round_text(f, text, length);
   }
   return bits;
 }

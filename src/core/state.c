@@ -386,9 +386,9 @@ sumac_status sumac_state_read(sumac_context *context, const void *bytes, size_t 
   if (p[5] > SUMAC_KIND_MOMENTS || !sumac_dtype_name(dtype))
     return sumac_fail(SUMAC_ERR_FORMAT, "%s: kind %d with dtype code %d of %d bits is not known", call, p[5],
                       p[6], p[7]);
-  sumac_state *s;
+  sumac_state *s = NULL;
   sumac_status status = sumac_state_create(context, (sumac_kind)p[5], dtype, &s);
-  if (status) return status;
+  if (status || !s) return status;
   put_header(s, header);
   if (memcmp(header, p, HEADER_BYTES) || size != sumac_state_size(s)) {
     status = sumac_fail(SUMAC_ERR_FORMAT,
