@@ -5,7 +5,7 @@
  * canonical form: every limb in [0, 2^32), the top one signed. Adding two canonical numbers is adding
  * their limbs as integers, 2^31 times over before a carry is due.
  *
- * Plain C that nvcc compiles too.
+ * Plain C in headers, nothing of libc but types: to be shared with device code.
  */
 #ifndef SUMAC_EXACT_H
 #define SUMAC_EXACT_H

@@ -7,7 +7,7 @@
  *   variance   (n Q - S^2) / (n (n - ddof)), S = sum of x, Q = sum of x^2; no cancellation: both are exact
  *   root       sqrt(Q); deviation = sqrt(variance)
  *
- * Plain C that nvcc compiles too.
+ * Plain C in headers, nothing of libc but types: to be shared with device code.
  */
 #ifndef SUMAC_FINISH_H
 #define SUMAC_FINISH_H

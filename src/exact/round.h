@@ -5,7 +5,7 @@
  * exact in the same sense (a floor and a sticky bit), so that the one rounding at the end is right
  * for every output type.
  *
- * Plain C that nvcc compiles too.
+ * Plain C in headers, nothing of libc but types: to be shared with device code.
  */
 #ifndef SUMAC_ROUND_H
 #define SUMAC_ROUND_H

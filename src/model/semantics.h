@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What NaN, infinities, zeros and ties mean, once, for one element. Every backend's loops agree with
- * these functions; their scalar paths call them. Plain C that nvcc compiles too.
+ * these functions; their scalar paths call them. Plain C in headers, nothing of libc but types: to be shared
+ * with device code.
  */
 #ifndef SUMAC_SEMANTICS_H
 #define SUMAC_SEMANTICS_H
