@@ -88,11 +88,12 @@ static void copy_dim(struct sumac_dims *d, int to, const struct sumac_dims *from
 static void drop_repeats(struct sumac_plan *plan) {
   struct sumac_dims *d = &plan->inner;
   int kept = 0;
+  d->n = 1;
   for (int i = 0; i < d->ndim; i++) {
     if (d->stride[0][i] == 0 && d->stride[1][i] == 0) {
       plan->repeat *= d->shape[i];
-      d->n /= d->shape[i];
     } else {
+      d->n *= d->shape[i];
       copy_dim(d, kept++, d, i);
     }
   }
