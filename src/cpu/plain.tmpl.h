@@ -30,7 +30,6 @@ SUMAC_INLINE bool is_narrow(enum sumac_type type) {
 /* In f32 vectors, inf and NaN of a narrow type are right only where the hardware converts; and e4m3's NaN
  * nowhere. Such blocks are summed by element. */
 SUMAC_INLINE bool has_special(enum sumac_type type, const char *x, size_t n) {
-  const struct sumac_type_info *t = &sumac_types[type];
   if (type == SUMAC_T_E4M3FN) { /* in bytes, for the compiler to vectorise */
     const uint8_t *b = (const uint8_t *)x;
     uint8_t any = 0;
@@ -38,6 +37,7 @@ SUMAC_INLINE bool has_special(enum sumac_type type, const char *x, size_t n) {
     return any;
   }
   if (VB > 16 || !is_narrow(type)) return false;
+  const struct sumac_type_info *t = &sumac_types[type];
   bool any = false;
   for (size_t i = 0; i < n; i++)
     any |= (sumac_bits_at(t, x, i) & sumac_low_bits(t->dtype.bits - 1)) >= sumac_inf_bits(t);
