@@ -582,10 +582,8 @@ SUMAC_INLINE void exact_floats(enum sumac_type type, enum sumac_map map, struct 
   const struct sumac_type_info *t = &sumac_types[type];
   const size_t size = t->size, step = step_of(size), streams = (size_t)streams_of(map);
   const size_t most = has_narrow_tile(type, map) ? NARROW_TILE : TILE;
-  const int fixed = fixed_exponent(type, map);
   if (map != SUMAC_M_DOT) y = x;
   sum->counts.n += (int64_t)n;
-  if (fixed != INT_MIN && sum->exponent != fixed) sum->windows = 0; /* another type's windows */
   if (n * size >= STREAM_BYTES) {
     const size_t part = stream_length(n, size, streams), each = most / streams;
     for (size_t i = 0, count; i < part; i += count) {
