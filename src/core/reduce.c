@@ -53,7 +53,7 @@ static const char *list_accs(enum sumac_type type, char *buffer, size_t size) {
   size_t used = 0;
   buffer[0] = 0;
   for (int a = 0; a < SUMAC_ACCS; a++)
-    if (sumac_variants[a][type])
+    if (sumac_variant((enum sumac_acc)a, type))
       used += (size_t)snprintf(buffer + used, used < size ? size - used : 0, "%s%s", used ? ", " : "",
                                sumac_acc_name((sumac_acc)a));
   return buffer;
@@ -70,7 +70,7 @@ static sumac_status check_combination(sumac_op op, enum sumac_type type, const s
     return sumac_fail(SUMAC_ERR_UNSUPPORTED,
                       "%s: it selects an element and takes no accumulator but exact, not %s", info->name,
                       sumac_acc_name((sumac_acc)o->acc));
-  if (!sumac_variants[o->acc][type])
+  if (!sumac_variant((enum sumac_acc)o->acc, type))
     return sumac_fail(SUMAC_ERR_UNSUPPORTED, "%s: there is no accumulator %s for %s; there are %s",
                       info->name, sumac_acc_name((sumac_acc)o->acc), sumac_types[type].name,
                       list_accs(type, list, sizeof list));

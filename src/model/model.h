@@ -50,15 +50,18 @@ enum sumac_out_rule { SUMAC_O_WIDE, SUMAC_O_REAL, SUMAC_O_SAME, SUMAC_O_INDEX };
 
 enum { SUMAC_OPS = SUMAC_ARGMAX + 1, SUMAC_ACCS = SUMAC_ACC_I64 + 1, SUMAC_MAX_LIMBS = 134 };
 
+/* A fixed-point number: limb i of 32 payload bits weighs 2^(32 i - bias). */
+struct sumac_format {
+  int16_t limbs, bias;
+};
+
 struct sumac_type_info {
   const char *name, *long_name;
   sumac_dtype dtype;
   uint8_t size; /* bytes */
   uint8_t cls;  /* enum sumac_class */
   uint8_t mantissa, exponent;
-  struct sumac_format {
-    int16_t limbs, bias;
-  } sum, product;
+  struct sumac_format sum, product;
 };
 
 struct sumac_op_info {
@@ -66,7 +69,13 @@ struct sumac_op_info {
   uint8_t map, finish, out;
 };
 
-static const struct sumac_type_info sumac_types[SUMAC_TYPES] = {
+/* Device code, which is C++, takes compile-time constants out of it. */
+#ifdef __cplusplus
+constexpr
+#else
+static const
+#endif
+    struct sumac_type_info sumac_types[SUMAC_TYPES] = {
 #define C_(C) SUMAC_C_##C
 /* clang-format off */
 #define SUMAC_DTYPE(I, N, L, D, B, C, M, E, S, T, P, Q) {N, L, {D, B, 1}, B / 8, C_(C), M, E, {S, T}, {P, Q}},
@@ -82,10 +91,13 @@ static const struct sumac_op_info sumac_ops[SUMAC_OPS] = {
 };
 
 /* Whether an accumulation loop exists. */
-static const bool sumac_variants[SUMAC_ACCS][SUMAC_TYPES] = {
-#define SUMAC_VARIANT(ACC, TYPE) [SUMAC_ACC_##ACC][SUMAC_T_##TYPE] = true,
+static inline bool sumac_variant(enum sumac_acc acc, enum sumac_type type) {
+/* clang-format off */
+#define SUMAC_VARIANT(A, T) if (acc == SUMAC_ACC_##A && type == SUMAC_T_##T) return true;
+/* clang-format on */
 #include "model/variants.def"
 #undef SUMAC_VARIANT
-};
+  return false;
+}
 
 #endif
