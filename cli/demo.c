@@ -225,8 +225,9 @@ int demo_main(int argc, const char **argv) {
       {"data", 0, POPT_ARG_STRING, &directory, 0, "where michelson.csv is", "DIR"},
       {"elements", 0, POPT_ARG_LONGLONG, &elements, 0, "of a generated array (default: 512 MiB of them)",
        "N"},
-      {NULL, 'h', POPT_ARG_NONE | POPT_ARGFLAG_DOC_HIDDEN, NULL, 'h', NULL, NULL}, /* beside --help */
-      POPT_AUTOHELP POPT_TABLEEND};
+      {"help", 'h', POPT_ARG_NONE, NULL, 'h', "show this help", NULL}, /* not popt's: see main.c */
+      {NULL, '?', POPT_ARG_NONE | POPT_ARGFLAG_DOC_HIDDEN, NULL, 'h', NULL, NULL},
+      POPT_TABLEEND};
   argv[0] = "sumac demo";
   static poptContext popt; /* static: fail() exits from anywhere, and then it is still held */
   popt = poptGetContext(NULL, argc, argv, options, 0);

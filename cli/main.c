@@ -46,7 +46,8 @@ void *reallocate(void *memory, size_t size) {
 void *allocate(size_t size) { return reallocate(NULL, size); }
 
 void close_output(void) {
-  if (ferror(stdout) | fclose(stdout)) fail(EXIT_OUTPUT, "the output cannot be written: %s", strerror(errno));
+  bool failed = ferror(stdout);
+  if (fclose(stdout) || failed) fail(EXIT_OUTPUT, "the output cannot be written: %s", strerror(errno));
 }
 
 double now_seconds(void) {
@@ -80,8 +81,10 @@ static const struct poptOption input_table[] = {
      "WHEN"},
     POPT_TABLEEND};
 
+static char acc_help[64] = "accumulator (default: exact):"; /* op_main() adds their names */
+
 static const struct poptOption reduce_table[] = {
-    {"acc", 0, POPT_ARG_STRING, &given.acc, 0, "accumulator: exact (default), f64, f32, i64", "ACC"},
+    {"acc", 0, POPT_ARG_STRING, &given.acc, 0, acc_help, "ACC"},
     {"out-dtype", 0, POPT_ARG_STRING, &given.out_dtype, 0, "type of the result", "DTYPE"},
     {"axis", 0, POPT_ARG_STRING, &given.axis, 0, "reduce these axes only, such as 0 or -1,0", "AXES"},
     {"keepdims", 0, POPT_ARG_NONE, &given.keepdims, 0, "reduced axes stay, with length 1", NULL},
@@ -109,8 +112,9 @@ static struct poptOption all_options[] = {
     {NULL, 0, POPT_ARG_INCLUDE_TABLE, (void *)(uintptr_t)run_table, 0, "Execution:", NULL},
     {NULL, 0, POPT_ARG_INCLUDE_TABLE, (void *)(uintptr_t)output_table, 0, "Output:", NULL},
     {"version", 0, POPT_ARG_NONE, &given.version, 0, "print the version", NULL},
-    {NULL, 'h', POPT_ARG_NONE | POPT_ARGFLAG_DOC_HIDDEN, NULL, 'h', NULL, NULL}, /* beside --help */
-    POPT_AUTOHELP POPT_TABLEEND};
+    {"help", 'h', POPT_ARG_NONE, NULL, 'h', "show this help", NULL}, /* popt's own ends without a look */
+    {NULL, '?', POPT_ARG_NONE | POPT_ARGFLAG_DOC_HIDDEN, NULL, 'h', NULL, NULL}, /* at the output */
+    POPT_TABLEEND};
 
 static const char *const op_help[] = {
     [SUMAC_SUM] = "the sum of all elements",
@@ -284,6 +288,9 @@ static void reduce_files(sumac_op op, const char **files) {
 static int op_main(sumac_op op, int argc, const char **argv) {
   char name[32], usage[96];
   snprintf(name, sizeof name, "sumac %s", sumac_op_name(op));
+  size_t used = strlen(acc_help);
+  for (int i = 0; sumac_acc_name((sumac_acc)i) && used < sizeof acc_help; i++)
+    used += (size_t)snprintf(acc_help + used, sizeof acc_help - used, " %s", sumac_acc_name((sumac_acc)i));
   argv[0] = name;          /* what popt's usage line calls the program */
   static poptContext popt; /* static: fail() exits from anywhere, and then it is still held */
   popt = poptGetContext(NULL, argc, argv, all_options, 0);

@@ -140,7 +140,8 @@ static void read_dict(struct header *h, struct input *in, const struct input_opt
     }
     comma = take(h, ',');
   }
-  if (peek(h)) malformed(h, "something follows the dict");
+  peek(h);
+  if (h->p < h->end) malformed(h, "something follows the dict"); /* a NUL, too */
   if (!has_descr || !has_order || !has_shape) malformed(h, "descr, fortran_order or shape is missing");
   resolve_descr(h, in, descr, o);
 }
