@@ -96,6 +96,10 @@ extern const struct sumac_loops sumac_loops_avx512;
 /* The best loops that the processor has, SUMAC_CPU_FEATURES allows, and the mask (0: any). */
 const struct sumac_loops *sumac_cpu_loops(unsigned mask);
 
+/* How many CPUs the cgroups of this process, version 1 or 2, leave to it, to the nearest; INT_MAX: any. All
+ * files are looked for below `root`: "" but in tests. */
+long long sumac_cgroup_cpus(const char *root);
+
 /* How many threads affinity and cgroup leave to this process. */
 int sumac_cpu_threads(void);
 

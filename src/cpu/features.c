@@ -67,44 +67,65 @@ const struct sumac_loops *sumac_cpu_loops(unsigned mask) {
   return &sumac_loops_base;
 }
 
-/* CPUs that the cgroup `path` (version 2) and its parents allow: the tightest cpu.max. In integers, since the
+/* Reads up to two numbers from a file; returns how many there were. */
+static int read_numbers(const char *directory, const char *file, long long *a, long long *b) {
+  char path[PATH_MAX];
+  bool fits = snprintf(path, sizeof path, "%s/%s", directory, file) < (int)sizeof path;
+  FILE *f = fits ? fopen(path, "re") : NULL;
+  if (!f) return 0;
+  int count = fscanf(f, "%lld %lld", a, b);
+  fclose(f);
+  return count;
+}
+
+/* The tightest quota of the cgroup `group` below `mount` and of its parents, in CPUs. In integers, since the
  * caller's floating-point flags must stay as they are. */
-static long long cgroup_cpus(const char *path) {
-  long long least = INT_MAX;
-  char name[600], dir[512];
-  snprintf(dir, sizeof dir, "%s", path);
+static long long quota_cpus(const char *mount, const char *group) {
+  long long least = INT_MAX, quota, period, none;
+  char directory[PATH_MAX];
+  snprintf(directory, sizeof directory, "%s%s", mount, group);
   for (;;) {
-    long long quota, period;
-    char line[64];
-    snprintf(name, sizeof name, "/sys/fs/cgroup%s/cpu.max", dir);
-    FILE *f = fopen(name, "re");
-    if (f) {
-      if (fgets(line, sizeof line, f) && sscanf(line, "%lld %lld", &quota, &period) == 2 && period > 0 &&
-          quota / period < least)
-        least = (quota + period / 2) / period;
-      fclose(f);
+    if ((read_numbers(directory, "cpu.max", &quota, &period) == 2 || /* version 2; 1 */
+         (read_numbers(directory, "cpu.cfs_quota_us", &quota, &none) == 1 &&
+          read_numbers(directory, "cpu.cfs_period_us", &period, &none) == 1)) &&
+        quota > 0 && period > 0) { /* -1: no limit */
+      long long cpus = quota / period + (quota % period >= period - period / 2);
+      least = cpus < least ? cpus : least;
     }
-    char *slash = strrchr(dir, '/');
-    if (!slash) return least;
-    *slash = 0;
+    if (strlen(directory) <= strlen(mount)) return least;
+    *strrchr(directory, '/') = 0;
   }
+}
+
+long long sumac_cgroup_cpus(const char *root) {
+  long long least = INT_MAX;
+  char mount[PATH_MAX], line[PATH_MAX];
+  snprintf(mount, sizeof mount, "%s/proc/self/cgroup", root);
+  FILE *f = fopen(mount, "re");
+  if (!f) return least;
+  while (fgets(line, sizeof line, f)) { /* ID:CONTROLLERS:PATH; version 2 names no controller */
+    char *rest = line, *name;
+    strsep(&rest, ":");
+    char *controllers = strsep(&rest, ":");
+    if (!rest) continue;
+    rest[strcspn(rest, "\n")] = 0;
+    while ((name = strsep(&controllers, ","))) {
+      bool version1 = !strcmp(name, "cpu");
+      if (*name && !version1) continue;
+      snprintf(mount, sizeof mount, "%s/sys/fs/cgroup%s", root, version1 ? "/cpu" : "");
+      long long cpus = quota_cpus(mount, rest);
+      least = cpus < least ? cpus : least;
+    }
+  }
+  fclose(f);
+  return least;
 }
 
 int sumac_cpu_threads(void) {
   cpu_set_t set;
-  int n = 0;
+  long long n = 0, quota = sumac_cgroup_cpus("");
   if (sched_getaffinity(0, sizeof set, &set) == 0) n = CPU_COUNT(&set);
-  if (n < 1) n = (int)sysconf(_SC_NPROCESSORS_ONLN);
-  FILE *f = fopen("/proc/self/cgroup", "re");
-  if (f) {
-    char line[512];
-    while (fgets(line, sizeof line, f)) {
-      line[strcspn(line, "\n")] = 0;
-      if (strncmp(line, "0::", 3)) continue;
-      long long cpus = cgroup_cpus(strcmp(line + 3, "/") ? line + 3 : "");
-      if (cpus < n) n = (int)cpus;
-    }
-    fclose(f);
-  }
-  return n < 1 ? 1 : n > 4096 ? 4096 : n;
+  if (n < 1) n = sysconf(_SC_NPROCESSORS_ONLN);
+  if (n > quota) n = quota;
+  return n < 1 ? 1 : n > 4096 ? 4096 : (int)n;
 }
