@@ -69,12 +69,32 @@ SUMAC_HD static inline struct sumac_real sumac_real_of_digits(const uint32_t *di
   return r;
 }
 
-/* S / n. */
-SUMAC_HD static inline struct sumac_real sumac_real_mean(const int64_t *s, struct sumac_format f, int64_t n) {
-  uint32_t digit[SUMAC_DIGITS] = {0};
-  int count = SUMAC_FRACTION_DIGITS + sumac_digits_of_limbs(s, f.limbs, digit + SUMAC_FRACTION_DIGITS);
-  bool sticky = sumac_digits_divide(digit, count, (uint64_t)n);
-  return sumac_real_of_digits(digit, count, f.bias + 32 * SUMAC_FRACTION_DIGITS, s[f.limbs - 1] < 0, sticky);
+/* r / n, n in [1, 2^62]. */
+SUMAC_HD static inline struct sumac_real sumac_real_divide(struct sumac_real r, uint64_t n) {
+  int shift = r.bits ? 128 - sumac_bit_length(r.bits) : 0; /* none where guard or sticky is set */
+  r.bits <<= shift;
+  r.exponent -= shift;
+  /* schoolbook, 32 bits of the quotient at a time: at least 66 of them are significant */
+  sumac_u128 quotient = 0, rest = 0;
+  for (int i = 3; i >= 0; i--) {
+    rest = rest << 32 | (uint32_t)(r.bits >> (32 * i));
+    uint64_t digit = 0; /* rest < 2^32 n */
+    if (rest >> 64 == 0) {
+      digit = (uint64_t)rest / n;
+      rest = (uint64_t)rest % n;
+    } else {
+      for (int bit = 31; bit >= 0; bit--)
+        if (rest >= (sumac_u128)n << bit) {
+          rest -= (sumac_u128)n << bit;
+          digit |= (uint64_t)1 << bit;
+        }
+    }
+    quotient = quotient << 32 | digit;
+  }
+  r.sticky |= rest != 0 || r.guard != 0;
+  r.guard = 0;
+  r.bits = quotient;
+  return r;
 }
 
 /* (n Q - S^2) / (n (n - ddof)), n > ddof >= 0. Negative only where S and Q are not sums of the same numbers.
@@ -135,26 +155,40 @@ SUMAC_HD static inline uint64_t sumac_special(const struct sumac_finish *f, bool
   return sumac_round(far, t, true, range);
 }
 
+/* Do the counters alone decide? Then *bits is the result. */
+SUMAC_HD static inline bool sumac_finish_special(const struct sumac_finish *f, const struct sumac_counts *c,
+                                                 uint64_t *bits, bool *range) {
+  bool spread = f->kind == SUMAC_F_VARIANCE || f->kind == SUMAC_F_DEVIATION;
+  int64_t n = f->skip_nan ? c->n - c->nan : c->n;
+  bool nan = (c->nan && !f->skip_nan) || (spread && n <= f->ddof) || (f->kind == SUMAC_F_MEAN && n == 0);
+  if (!nan && !c->pinf && !c->ninf) return false;
+  *bits = sumac_special(f, nan || spread || (c->pinf && c->ninf), c->ninf != 0, range);
+  return true;
+}
+
+/* The result of a sum, or of a variance. */
+SUMAC_HD static inline uint64_t sumac_finish_real(const struct sumac_finish *f, const struct sumac_counts *c,
+                                                  struct sumac_real r, bool *range) {
+  bool spread = f->kind == SUMAC_F_VARIANCE || f->kind == SUMAC_F_DEVIATION;
+  int64_t n = f->skip_nan ? c->n - c->nan : c->n;
+  if (f->kind == SUMAC_F_MEAN) r = sumac_real_divide(r, (uint64_t)n);
+  if (!r.bits) r.negative = !spread && n > 0 && !c->not_negative_zero && f->out->cls == SUMAC_C_FLOAT;
+  if (f->kind == SUMAC_F_ROOT || f->kind == SUMAC_F_DEVIATION) r = sumac_real_sqrt(r);
+  return sumac_round(r, f->out, f->saturate, range);
+}
+
 /* The result of canonical sums: s, in format sf, and for the variance q, in format qf. */
 SUMAC_HD static inline uint64_t sumac_finish_sums(const struct sumac_finish *f, const struct sumac_counts *c,
                                                   const int64_t *s, struct sumac_format sf, const int64_t *q,
                                                   struct sumac_format qf, bool *range) {
-  bool spread = f->kind == SUMAC_F_VARIANCE || f->kind == SUMAC_F_DEVIATION;
+  uint64_t bits;
+  if (sumac_finish_special(f, c, &bits, range)) return bits;
   int64_t n = f->skip_nan ? c->n - c->nan : c->n;
-  if ((c->nan && !f->skip_nan) || (spread && n <= f->ddof) || (f->kind == SUMAC_F_MEAN && n == 0))
-    return sumac_special(f, true, false, range);
-  if (c->pinf || c->ninf) return sumac_special(f, spread || (c->pinf && c->ninf), c->ninf != 0, range);
-
-  struct sumac_real r;
-  if (spread)
-    r = sumac_real_variance(s, sf, q, qf, n, f->ddof);
-  else if (f->kind == SUMAC_F_MEAN)
-    r = sumac_real_mean(s, sf, n);
-  else
-    r = sumac_real_of_limbs(s, sf.limbs, sf.bias);
-  if (!r.bits) r.negative = !spread && n > 0 && !c->not_negative_zero && f->out->cls == SUMAC_C_FLOAT;
-  if (f->kind == SUMAC_F_ROOT || f->kind == SUMAC_F_DEVIATION) r = sumac_real_sqrt(r);
-  return sumac_round(r, f->out, f->saturate, range);
+  bool spread = f->kind == SUMAC_F_VARIANCE || f->kind == SUMAC_F_DEVIATION;
+  return sumac_finish_real(f, c,
+                           spread ? sumac_real_variance(s, sf, q, qf, n, f->ddof)
+                                  : sumac_real_of_limbs(s, sf.limbs, sf.bias),
+                           range);
 }
 
 #endif
