@@ -1,7 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
 #include <stdio.h>
 
 #include "cli.h"
+
+/* The GPUs, or why there are none. */
+static void print_devices(void) {
+  int count = sumac_device_count();
+  if (!count) printf("no GPU       %s\n", sumac_error_message());
+  for (int i = 0; i < count; i++) {
+    sumac_device_info gpu;
+    check(sumac_device_info_get(i, &gpu));
+    if (!i)
+      printf("CUDA driver  %d.%d, kernels for %s\n", gpu.driver_version / 1000,
+             gpu.driver_version % 1000 / 10, gpu.kernels);
+    printf("device       cuda:%d, %s, compute capability %d.%d, %d multiprocessors, %.1f GiB\n", i, gpu.name,
+           gpu.compute_major, gpu.compute_minor, gpu.multiprocessors, ldexp((double)gpu.memory_bytes, -30));
+  }
+}
 
 /* What this build does on this machine. */
 int info_main(int argc, const char **argv) {
@@ -12,6 +28,7 @@ int info_main(int argc, const char **argv) {
   printf("device       cpu\n");
   printf("instructions %s\n", sumac_context_isa(context));
   printf("threads      %d\n", sumac_context_threads(context));
+  print_devices();
   printf("operations  ");
   for (int i = 0; sumac_op_name((sumac_op)i); i++) printf(" %s", sumac_op_name((sumac_op)i));
   printf("\naccumulators");

@@ -19,10 +19,11 @@
  *   FP environment    the caller's rounding mode, FTZ/DAZ bits, exception masks and exception flags
  *                     neither influence a result nor change across a call
  *   fork              a child may call sumac; its contexts start new worker threads when needed
- *   the library never prints, never exits, never installs a signal handler and reads one environment
- *   variable only: SUMAC_CPU_FEATURES, a comma-separated list of the instruction sets that may be
- *   used ("base", "avx2", "avx512"; base always may, unknown names are ignored), read when a context is
- * created
+ *   the library never prints, never exits, never installs a signal handler and reads two environment
+ *   variables: SUMAC_CPU_FEATURES, a comma-separated list of the instruction sets that may be used ("base",
+ *   "avx2", "avx512"; base always may, unknown names are ignored), read when a context is created; and
+ *   SUMAC_DISABLE_CUDA, which leaves the CUDA driver unopened unless it is empty or "0", read when a device
+ *   is first asked for
  */
 #ifndef SUMAC_SUMAC_H
 #define SUMAC_SUMAC_H
@@ -209,6 +210,34 @@ SUMAC_API void sumac_context_destroy(sumac_context *context);
  * ("base", "avx2", "avx512"). */
 SUMAC_API int sumac_context_threads(sumac_context *context);
 SUMAC_API const char *sumac_context_isa(sumac_context *context);
+
+/* ---- devices ------------------------------------------------------------------------------- */
+
+/* The CUDA driver is opened by the first call that needs it, never when the library is loaded. A machine
+ * without one, a driver older than CUDA 13.0 and a build without kernels are no error until a device is asked
+ * for. A process forked after that point cannot use devices: such calls fail there. A device is used through
+ * its primary context, which the CUDA runtime and the libraries above it share. */
+
+/* How many CUDA devices there are, numbered from 0. 0 where none can be used: sumac_error_message() then says
+ * why. */
+SUMAC_API int sumac_device_count(void);
+
+typedef struct sumac_device_info {
+  char name[128];
+  int32_t compute_major, compute_minor; /* compute capability, 9 and 0 for 9.0 */
+  int32_t multiprocessors;
+  int32_t driver_version; /* 13000 for CUDA 13.0 */
+  uint64_t memory_bytes;
+  const char *kernels; /* what this build's kernels are compiled for, as in "sm_90 compute_90" */
+  uint64_t reserved[4];
+} sumac_device_info;
+
+/* Describes a device. It is not brought into use by that. */
+SUMAC_API sumac_status sumac_device_info_get(int32_t device, sumac_device_info *info);
+
+/* Does now what the first call on a device would do (its context, about 0.2 s, and the kernels), so that no
+ * later call on it waits for that. */
+SUMAC_API sumac_status sumac_warm(sumac_context *context, int32_t device);
 
 /* ---- reductions ---------------------------------------------------------------------------- */
 

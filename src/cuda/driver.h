@@ -35,15 +35,11 @@ struct sumac_cuda_device {
   int ordinal;
   CUdevice device;
   CUcontext context; /* the primary one, which the CUDA runtime and other libraries use as well */
-  char name[128];
-  size_t memory;  /* bytes */
-  int capability; /* 90 for 9.0 */
-  int multiprocessors;
-  int threads;      /* at most, on a multiprocessor */
-  int shared;       /* bytes of shared memory at most, on a multiprocessor */
-  int shared_block; /* and in a block */
-  int l2;           /* bytes of cache */
-  CUkernel _Atomic kernel[SUMAC_CUDA_KERNELS];
+  sumac_device_info info;
+  int threads;               /* that a multiprocessor holds */
+  int shared, shared_block;  /* bytes of shared memory of a multiprocessor, and that a block may have */
+  int l2;                    /* bytes */
+  CUkernel _Atomic kernel[]; /* found so far */
 };
 
 /* The device with its context and with the kernels loaded; done by the first call, cheap afterwards. */

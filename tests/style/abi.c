@@ -25,6 +25,16 @@ _Static_assert(offsetof(sumac_options, axes) == 0 && offsetof(sumac_options, nax
 _Static_assert(offsetof(sumac_options, acc) == 12 && offsetof(sumac_options, flags) == 16, "");
 _Static_assert(offsetof(sumac_options, ddof) == 24 && offsetof(sumac_options, reserved) == 32, "");
 
+_Static_assert(sizeof(sumac_device_info) == 192, "");
+_Static_assert(offsetof(sumac_device_info, name) == 0 && offsetof(sumac_device_info, compute_major) == 128,
+               "");
+_Static_assert(offsetof(sumac_device_info, compute_minor) == 132, "");
+_Static_assert(offsetof(sumac_device_info, multiprocessors) == 136, "");
+_Static_assert(offsetof(sumac_device_info, driver_version) == 140, "");
+_Static_assert(offsetof(sumac_device_info, memory_bytes) == 144, "");
+_Static_assert(offsetof(sumac_device_info, kernels) == 152, "");
+_Static_assert(offsetof(sumac_device_info, reserved) == 160, "");
+
 _Static_assert(SUMAC_ERR_ARGUMENT == 1 && SUMAC_ERR_UNSUPPORTED == 2 && SUMAC_ERR_EMPTY == 3, "");
 _Static_assert(SUMAC_ERR_RANGE == 4 && SUMAC_ERR_FORMAT == 5 && SUMAC_ERR_MEMORY == 6, "");
 _Static_assert(SUMAC_ERR_DEVICE == 7, "");

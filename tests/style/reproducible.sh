@@ -9,7 +9,8 @@ for place in one two/and/deeper; do
   cp -R "$ROOT/CMakeLists.txt" "$ROOT/cmake" "$ROOT/include" "$ROOT/src" "$ROOT/LICENSE" "$ROOT/README.md" \
     "$work/$place"
   "$CMAKE" -S "$work/$place" -B "$work/$place/build" -G Ninja -DCMAKE_C_COMPILER="$CC" \
-    -DCMAKE_C_FLAGS=-g -DSUMAC_BUILD_CLI=OFF -DSUMAC_BUILD_TESTS=OFF -DSUMAC_BUILD_BENCH=OFF >/dev/null
+    -DCMAKE_C_FLAGS=-g "-DSUMAC_CUDA_ARCHS=sm_90;compute_90" \
+    -DSUMAC_BUILD_CLI=OFF -DSUMAC_BUILD_TESTS=OFF -DSUMAC_BUILD_BENCH=OFF >/dev/null
   "$CMAKE" --build "$work/$place/build" >/dev/null
 done
 for library in libsumac.so libsumac.a; do

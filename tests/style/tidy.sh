@@ -7,5 +7,5 @@ if ! command -v clang-tidy >/dev/null; then
   exit 77
 fi
 sed -n 's/^ *"file": "\(.*\)",\{0,1\}$/\1/p' "$BUILD/compile_commands.json" |
-  grep -E "^$ROOT/(src|cli)/" | sort -u |
+  grep -E "^$ROOT/(src|cli)/.*\.c$" | sort -u |
   xargs -P 2 -n 2 clang-tidy -p "$BUILD" --quiet --warnings-as-errors='*'
