@@ -336,6 +336,31 @@ static void accumulators_wrap(void **state) {
     }
 }
 
+/* The whole range of a type in every tile, so that sums go by exponent; then so many of its largest numbers
+ * that one exponent's sum is full, subnormal numbers and zeros; then inf and NaN in the middle of it. */
+static void whole_range(void **state) {
+  (void)state;
+  enum { N = 100000 };
+  static uint64_t x[N], y[N];
+  for (int d = 0; d < DTYPES; d++) {
+    if (!dtype_is_float(dtypes[d])) continue;
+    data_random random = {17};
+    data_codes(dtypes[d], DATA_WIDE, &random, x, N);
+    data_codes(dtypes[d], DATA_WIDE, &random, y, N);
+    for (int i = 0; i < 9000; i++) {
+      x[40000 + i] = data_code(dtypes[d], i % 3 ? DBL_MAX : -DBL_MAX);
+      x[50000 + i] = data_below(&random, 3);
+    }
+    for (int specials = 0; specials < 4; specials++) {
+      if (specials) x[60000 + specials] = data_code(dtypes[d], specials == 1 ? NAN : INFINITY);
+      if (specials == 2) x[60001] = 0; /* in place of the NaN */
+      if (specials == 3) x[60004] = data_code(dtypes[d], -INFINITY);
+      for (int op = SUMAC_SUM; op <= SUMAC_NORM2; op++)
+        agree_with_oracle((sumac_op)op, dtypes[d], x, op == SUMAC_DOT ? y : NULL, N, 0, 0, SUMAC_F64);
+    }
+  }
+}
+
 /* Every code of the types of 16 and 8 bits once: with the NaNs, without them, and the finite ones alone. */
 static void every_code(void **state) {
   (void)state;
@@ -496,17 +521,12 @@ static void rounded_once(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(sums_that_are_known),
-      cmocka_unit_test(sums_from_fsum),
-      cmocka_unit_test(few_terms),
-      cmocka_unit_test(tails),
-      cmocka_unit_test(window_edges),
-      cmocka_unit_test(window_edges_of_narrow_types),
-      cmocka_unit_test(accumulators_wrap),
-      cmocka_unit_test(every_code),
-      cmocka_unit_test(dots_that_are_known),
-      cmocka_unit_test(ill_conditioned),
-      cmocka_unit_test(nist),
+      cmocka_unit_test(sums_that_are_known), cmocka_unit_test(sums_from_fsum),
+      cmocka_unit_test(few_terms),           cmocka_unit_test(tails),
+      cmocka_unit_test(window_edges),        cmocka_unit_test(window_edges_of_narrow_types),
+      cmocka_unit_test(accumulators_wrap),   cmocka_unit_test(whole_range),
+      cmocka_unit_test(every_code),          cmocka_unit_test(dots_that_are_known),
+      cmocka_unit_test(ill_conditioned),     cmocka_unit_test(nist),
       cmocka_unit_test(rounded_once),
   };
   return cmocka_run_group_tests_name("hard cases", tests, NULL, NULL);

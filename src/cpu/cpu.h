@@ -12,14 +12,14 @@
 
 /* One exact sum in progress: a number, and windows above it (fold.tmpl.h tells how). What tiles left in
  * window k waits in lanes[k]: integers in units of 2^unit[k], in two halves, each lane-tile 2^62 up. */
-enum { SUMAC_MAX_WINDOWS = 9, SUMAC_MAX_LANES = 8, SUMAC_BY_EXPONENT = 99 };
+enum { SUMAC_MAX_WINDOWS = 5, SUMAC_MAX_LANES = 8, SUMAC_BY_EXPONENT = 99 };
 
 struct sumac_sum {
   struct sumac_exact number;
   struct sumac_counts counts;
-  int windows;       /* tried on the next tile; 0: not chosen yet; SUMAC_BY_EXPONENT: none will do */
-  int exponent;      /* of window 0 */
-  int hold, backoff; /* tiles to stay with more windows than usual; how many the next time */
+  int windows;          /* tried on the next tile; 0: not chosen yet; SUMAC_BY_EXPONENT: none will do */
+  int exponent;         /* of window 0 */
+  size_t hold, backoff; /* elements to stay with more windows than usual; how many the next time */
   int unit[SUMAC_MAX_WINDOWS];
   int64_t waiting[SUMAC_MAX_WINDOWS]; /* lane-tiles */
   struct sumac_lanes {
@@ -34,8 +34,8 @@ void sumac_sum_flush(struct sumac_sum *sum);
 
 /* The parts of the loops that need no vectors. x, y: n contiguous elements of type t.
  *   by_element  adds them by the book; n is not counted
- *   specials    where inf or NaN is among them: counts these, copies all others to cx, cy with neutral
- *               elements in their place, and returns true. x may be cx
+ *   specials    where inf or NaN is among them: counts these, copies all others to cx, cy (unless NULL)
+ *               with neutral elements in their place, and returns true. x may be cx
  *   note_zeros  looks for a term that is neither -0 nor NaN
  *   pad         copies n elements and fills up to `width` with -0, or with +0 */
 void sumac_sum_by_element(struct sumac_sum *sum, const struct sumac_type_info *t, enum sumac_map map,

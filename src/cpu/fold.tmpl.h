@@ -247,14 +247,14 @@ SUMAC_INLINE bool fold_streams(enum sumac_type type, enum sumac_map map, bool wi
   const bool checked = K > 1 && fixed_exponent(type, map) == INT_MIN; /* by `high` and `rest` */
   const int W = low ? K + 1 : K;
   vf64 magic[SUMAC_MAX_WINDOWS];
-  vu64 acc[2][SUMAC_MAX_WINDOWS], high = {0}, rest = {0}, risk = {0};
+  vu64 acc[SUMAC_MAX_WINDOWS], high = {0}, rest = {0}, risk = {0};
   struct range range = {{0}, ~(vu64){0}}, range_y = range;
   SUMAC_UNROLL
   for (int k = 0; k < W; k++) {
     int e = window_exponent(sum->exponent, k);
     open_window(sum, k, e - 52 + weight_exponent(type, map));
     magic[k] = (vf64)v_u64(magic_bits(e));
-    acc[0][k] = acc[1][k] = (vu64){0};
+    acc[k] = (vu64){0};
   }
   for (size_t i = 0; i < n; i += step) {
     SUMAC_ROLLED
@@ -280,10 +280,10 @@ SUMAC_INLINE bool fold_streams(enum sumac_type type, enum sumac_map map, bool wi
         SUMAC_UNROLL
         for (int u = 0; u < 2; u++) {
           if (K == 1) {
-            acc[u][0] += (vu64)(h[u] + magic[0]);
+            acc[0] += (vu64)(h[u] + magic[0]);
           } else {
-            fold(h[u], 0, K, magic, acc[u], &high, checked ? &rest : NULL);
-            if (low) fold(l[u], 1, W, magic, acc[u], &high, &rest);
+            fold(h[u], 0, K, magic, acc, &high, checked ? &rest : NULL);
+            if (low) fold(l[u], 1, W, magic, acc, &high, &rest);
           }
         }
       }
@@ -301,7 +301,7 @@ SUMAC_INLINE bool fold_streams(enum sumac_type type, enum sumac_map map, bool wi
   for (int k = 0; k < W; k++) {
     uint64_t adds =
         (size_t)S * n / LANES * ((k < K) + (low && k > 0)); /* 1024 a lane of 2^51, and 1024 of 2^50 */
-    vu64 v = acc[0][k] + acc[1][k] + (((uint64_t)1 << 62) - adds * (uint64_t)((vu64)magic[k])[0]);
+    vu64 v = acc[k] + (((uint64_t)1 << 62) - adds * (uint64_t)((vu64)magic[k])[0]);
     commit(sum, k, v);
   }
   return true;
@@ -416,68 +416,148 @@ SUMAC_INLINE bool tile_span(enum sumac_type type, enum sumac_map map, const char
   return true;
 }
 
-/* Adds by exponent: a term's 53 bits, shifted by its exponent modulo 32, go to two neighbouring bins of 32
- * binades, of which every lane has its own. Takes finite terms of any size. */
-enum { BINS = SUMAC_MAX_LIMBS + 6, BIN_COPIES = 4, BIN_BIAS = 64, BIN_TILE = 2048 };
+/* Adds by exponent. A bin sums the significands, as integers, of all terms of one sign and exponent field:
+ * these bits, as a number, are its index. So no term is too large, too small or too far from the others.
+ * `width` is that of the significand without its leading bit: 52 or 23. */
+enum { BINS_F64 = 1 << 12, BINS_F32 = 1 << 9, BINS_AT_ONCE = 16 };
 
-struct bins {
-  int64_t bin[BIN_COPIES][BINS];
-};
+SUMAC_INLINE int bins_of(int width) { return width == 52 ? BINS_F64 : BINS_F32; }
 
-SUMAC_INLINE void bins_add(struct bins *bins, vf64 v, int offset) {
-  vu64 bits = (vu64)v, sign = 0 - (bits >> 63), field = bits >> 52 & 0x7ff;
-  vu64 t = field + (vu64)(field != 0); /* max(field - 1, 0): less than the field takes off the hidden bit */
-  vu64 m = (bits & INT64_MAX) - (t << 52), place = t + (uint64_t)(int64_t)offset;
-  place &= (vu64)((vi64)place >= 0); /* zeros of a narrower type */
-  vu64 shift = place & 31;
-  vu64 low = ((m << shift & UINT32_MAX) ^ sign) - sign, high = (m >> (32 - shift) ^ sign) - sign;
-  vu64 index = place >> 5;
+/* Of field 0, the subnormal numbers, and of field 1. */
+SUMAC_INLINE int bin_exponent(int width) { return width == 52 ? -1074 : -149; }
+
+/* Inf and NaN: their bins only tell that there are some. */
+SUMAC_INLINE bool is_special_bin(int width, uint64_t index) {
+  return (index + 1) % (uint64_t)(bins_of(width) / 2) == 0;
+}
+
+/* Empties a bin of f64 that has become large, which is after 1024 terms or more. */
+static NOINLINE void empty_bin(struct sumac_sum *sum, uint64_t *bin, uint64_t index) {
+  int field = (int)(index % (BINS_F64 / 2));
+  sumac_i128 v = bin[index];
+  bin[index] = is_special_bin(52, index);
+  if (bin[index]) return;
+  sumac_exact_add(&sum->number, index < BINS_F64 / 2 ? v : -v, bin_exponent(52) + (field ? field - 1 : 0));
+}
+
+/* `normal`: the term is known not to be zero or subnormal. */
+SUMAC_INLINE void bins_add(struct sumac_sum *sum, uint64_t *bin, int width, uint64_t bits, bool normal) {
+  const uint64_t hidden = (uint64_t)1 << width, index = bits >> width;
+  const bool leading = normal || index % (uint64_t)(bins_of(width) / 2);
+  bin[index] += (bits & (hidden - 1)) | (leading ? hidden : 0);
+  if (width == 52 && bin[index] >> 63) empty_bin(sum, bin, index);
+}
+
+/* Moves all bins into the number; inf and NaN are among the terms if it returns true. */
+SUMAC_INLINE bool bins_flush(struct sumac_sum *sum, uint64_t *bin, int width) {
+  const int fields = bins_of(width) / 2;
+  const bool special = bin[fields - 1] || bin[2 * fields - 1];
+  /* the subnormal numbers weigh as much as field 1, not half of it */
+  sumac_exact_add(&sum->number, (int64_t)(bin[0] - bin[fields]), bin_exponent(width));
+  bin[0] = bin[fields] = bin[fields - 1] = bin[2 * fields - 1] = 0;
+  for (int first = 0; first < fields; first += BINS_AT_ONCE) {
+    int64_t low = 0, high = 0; /* at most 16 * 2^32 * 2^15 */
+    SUMAC_UNROLL
+    for (int i = 0; i < BINS_AT_ONCE; i++) {
+      int64_t v = (int64_t)(bin[first + i] - bin[fields + first + i]);
+      low += (v & UINT32_MAX) << i;
+      high += (v >> 32) * (1 << i);
+    }
+    if (low || high)
+      sumac_exact_add(&sum->number, low + (sumac_i128)high * ((int64_t)1 << 32),
+                      bin_exponent(width) + first - 1);
+  }
+  sumac_carry(sum->number.limb, sum->number.format.limbs + SUMAC_SPARE_LIMBS);
+  return special;
+}
+
+/* Are the elements of a step all neither zero nor subnormal? */
+SUMAC_INLINE bool all_normal(enum sumac_type type, const char *x) {
+  const size_t size = sumac_types[type].size;
+  vu64 found = {0};
   SUMAC_UNROLL
-  for (int i = 0; i < LANES; i++) {
-    int64_t *bin = bins->bin[i % BIN_COPIES] + index[i];
-    bin[0] += (int64_t)low[i];
-    bin[1] += (int64_t)high[i];
+  for (size_t b = 0; b < step_of(size) * size; b += VB) {
+    vu8 v = v_load(x + b);
+    found |= size == 8   ? (vu64)(((vu64)v & 0x7ff0000000000000u) == 0)
+             : size == 4 ? (vu64)(((vu32)v & 0x7f800000) == 0)
+                         : (vu64)(((vu16)v & 0x7f80) == 0);
+  }
+  return !v_or64(found);
+}
+
+/* Adds a step of one stream. */
+SUMAC_INLINE void bins_step(enum sumac_type type, enum sumac_map map, struct sumac_sum *sum, uint64_t *bin,
+                            const char *x, bool normal) {
+  const size_t size = sumac_types[type].size;
+  SUMAC_UNROLL
+  for (size_t i = 0; i < step_of(size); i++) {
+    uint64_t bits = sumac_bits_at(&sumac_types[type], x, i);
+    if (type == SUMAC_T_BF16) bits <<= 16;
+    if (map == SUMAC_M_ABS) bits &= size == 8 ? INT64_MAX : INT32_MAX;
+    bins_add(sum, bin, size == 8 ? 52 : 23, bits, normal);
   }
 }
 
-/* At most BIN_TILE elements: a bin's copies together take 2048 terms below 2^52, which is below 2^63. f64
- * products may over- or underflow: such groups go by the book. */
-SUMAC_INLINE void bins_tile(enum sumac_type type, enum sumac_map map, struct sumac_sum *sum, const char *x,
-                            const char *y, size_t n) {
+/* Adds a group's products. f64 products may over- or underflow: such groups go by the book. */
+SUMAC_INLINE void bins_products(enum sumac_type type, enum sumac_map map, struct sumac_sum *sum,
+                                uint64_t *bin, const char *x, const char *y) {
+  const bool low = has_low_part(type, map);
+  vf64 h[2], l[2];
+  vu64 risk = {0};
+  uint64_t term[GROUP];
+  load_terms(type, map, true, x, y, h, l, &risk);
+  if (low) {
+    risk |= ~(vu64)(v_abs_f64(h[0]) < 0x1p1020) | ~(vu64)(v_abs_f64(h[1]) < 0x1p1020);
+    if (v_or64(risk)) {
+      sumac_sum_by_element(sum, &sumac_types[type], map, x, y, GROUP);
+      return;
+    }
+    memcpy(term, l, sizeof term);
+    for (int i = 0; i < GROUP; i++) bins_add(sum, bin, 52, term[i], false);
+  }
+  memcpy(term, h, sizeof term);
+  for (int i = 0; i < GROUP; i++) bins_add(sum, bin, 52, term[i], false);
+}
+
+/* Takes everything, inf and NaN too, and many tiles at once: to empty all bins takes as long as a few
+ * thousand elements. */
+SUMAC_INLINE bool bins_tile(enum sumac_type type, enum sumac_map map, struct sumac_sum *sum, const char *x,
+                            const char *y, size_t n, size_t apart) {
   const struct sumac_type_info *t = &sumac_types[type];
-  const size_t size = t->size;
-  struct bins bins;
-  memset(&bins, 0, sizeof bins);
-  int offset = sum->number.format.bias + BIN_BIAS - 1074;
-  for (size_t i = 0; i < n; i += GROUP) {
-    vf64 h[2], l[2];
-    vu64 risk = {0};
-    const char *px = x + i * size, *py = y + (map == SUMAC_M_DOT ? i * size : 0);
-    load_terms(type, map, true, px, py, h, l, &risk);
-    if (has_low_part(type, map)) {
-      risk |= ~(vu64)(v_abs_f64(h[0]) < 0x1p1020) | ~(vu64)(v_abs_f64(h[1]) < 0x1p1020);
-      if (v_or64(risk)) {
-        sumac_sum_by_element(sum, t, map, px, py, GROUP);
-        continue;
-      }
-    }
-    for (int u = 0; u < 2; u++) {
-      bins_add(&bins, h[u], offset);
-      if (has_low_part(type, map)) bins_add(&bins, l[u], offset);
+  if (t->cls != SUMAC_C_FLOAT || fixed_exponent(type, map) != INT_MIN) return true; /* never needed */
+  const size_t size = t->size, step = is_product(map) ? GROUP : step_of(size);
+  const int width = type == SUMAC_T_F64 || is_product(map) ? 52 : 23, streams = apart ? streams_of(map) : 1;
+  uint64_t bin[BINS_F64];
+  memset(bin, 0, (size_t)bins_of(width) * sizeof bin[0]);
+  for (int s = 0; s < streams; s++) {
+    const char *px = x + (size_t)s * apart, *py = y + (size_t)s * apart;
+    for (size_t i = 0; i < n * size; i += step * size) {
+      v_prefetch(px + i + AHEAD);
+      if (is_product(map))
+        bins_products(type, map, sum, bin, px + i, py + i);
+      else if (all_normal(type, px + i))
+        bins_step(type, map, sum, bin, px + i, true);
+      else
+        bins_step(type, map, sum, bin, px + i, false);
     }
   }
-  int last = sum->number.format.limbs + 3;
-  for (int j = 0; j < last; j++) {
-    int64_t v = 0;
-    for (int c = 0; c < BIN_COPIES; c++) v += bins.bin[c][j];
-    if (v) sumac_exact_add(&sum->number, v, 32 * j - BIN_BIAS - sum->number.format.bias);
+  if (bins_flush(sum, bin, width)) {
+    for (int s = 0; s < streams; s++)
+      sumac_sum_specials(sum, t, map, x + (size_t)s * apart, y + (size_t)s * apart, n, NULL, NULL);
   }
-  sumac_carry(sum->number.limb, sum->number.format.limbs + SUMAC_SPARE_LIMBS);
+  return true;
+}
+
+/* The windows, 2 or 4, that reach from 2^(exponent - 1) down to the last bits of terms of 2^bottom. More are
+ * slower than bins, and so are 4 for f32 and bf16. */
+SUMAC_INLINE int windows_for(enum sumac_type type, enum sumac_map map, int exponent, int bottom) {
+  int need = (exponent - (bottom - term_depth(type, map)) + 51) / 52 - has_low_part(type, map);
+  return need <= 2 ? 2 : need <= 4 && least_windows(type, map) == 2 ? 4 : SUMAC_BY_EXPONENT;
 }
 
 /* Chooses windows for a tile of one stream, which then takes them, or goes by exponent. */
 SUMAC_INLINE bool fit_tile(enum sumac_type type, enum sumac_map map, struct sumac_sum *sum, const char *x,
-                           const char *y, size_t n, size_t apart) {
+                           const char *y, size_t n, size_t apart, sumac_tile *bins) {
   const struct sumac_type_info *t = &sumac_types[type];
   (void)apart;
   if (t->cls != SUMAC_C_FLOAT) return true; /* integers have none */
@@ -499,37 +579,42 @@ SUMAC_INLINE bool fit_tile(enum sumac_type type, enum sumac_map map, struct suma
   }
   const int slack = least == 1 ? 6 : 24;
   if (top + 2 > sum->exponent || top + slack < sum->exponent) sum->exponent = top + 3 < 1023 ? top + 3 : 1023;
-  int need = (sum->exponent - (bottom - term_depth(type, map)) + 51) / 52 - has_low_part(type, map);
-  bool done = false;
+  sum->windows = top <= sum->exponent - 2 ? windows_for(type, map, sum->exponent, bottom) : SUMAC_BY_EXPONENT;
+  if (sum->windows == 2 && fold_tile(type, map, true, 2, sum, x, y, n, 0)) return true;
+  if (sum->windows == 4 && least == 2 && fold_tile(type, map, true, 4, sum, x, y, n, 0)) return true;
   sum->windows = SUMAC_BY_EXPONENT;
-  if (top <= sum->exponent - 2) {
-    if (need <= 2 && (done = fold_tile(type, map, true, 2, sum, x, y, n, 0))) sum->windows = 2;
-    if (!done && need <= 4 && (done = fold_tile(type, map, true, 4, sum, x, y, n, 0))) sum->windows = 4;
-    if (!done && need <= 8 && (done = fold_tile(type, map, true, 8, sum, x, y, n, 0))) sum->windows = 8;
-  }
-  if (done) return true;
-  for (size_t i = 0; i < n; i += BIN_TILE)
-    bins_tile(type, map, sum, x + i * t->size, y + i * t->size, n - i < BIN_TILE ? n - i : BIN_TILE);
-  return true;
+  return bins(sum, x, y, n, 0);
 }
 
-/* A tile that the usual windows did not take. */
+enum { MOST_HELD = 64 * TILE };
+
+/* Elements to take at once: what is held on to, where that goes by exponent. */
+SUMAC_INLINE size_t tile_length(const struct sumac_sum *sum, size_t usual) {
+  return sum->windows == SUMAC_BY_EXPONENT && sum->hold > usual ? sum->hold : usual;
+}
+
+/* Other than the usual ways, out of line. */
+struct detours {
+  sumac_tile *fit, *bins;
+};
+
+/* A tile that the usual windows did not take, or shall not be offered to them. */
 SUMAC_INLINE bool hard_tile(enum sumac_type type, enum sumac_map map, struct sumac_sum *sum, const char *x,
-                            const char *y, size_t n, size_t apart, sumac_tile *fit) {
+                            const char *y, size_t n, size_t apart, struct detours other) {
+  const int least = least_windows(type, map);
   if (sumac_types[type].cls != SUMAC_C_FLOAT) return true; /* integers have none */
-  /* While a larger number of windows is held on to, that is tried first. */
-  if (sum->windows == 2 && least_windows(type, map) < 2 && fold_tile(type, map, true, 2, sum, x, y, n, apart))
-    return true;
-  if (sum->windows == 4 && fold_tile(type, map, true, 4, sum, x, y, n, apart)) return true;
+  if (sum->windows == SUMAC_BY_EXPONENT) return other.bins(sum, x, y, n, apart);
+  if (sum->windows == 2 && least == 1 && fold_tile(type, map, true, 2, sum, x, y, n, apart)) return true;
+  if (sum->windows == 4 && least == 2 && fold_tile(type, map, true, 4, sum, x, y, n, apart)) return true;
   int windows = 0;
   for (int s = 0; s < (apart ? streams_of(map) : 1); s++) {
-    fit(sum, x + (size_t)s * apart, y + (size_t)s * apart, n, 0);
+    other.fit(sum, x + (size_t)s * apart, y + (size_t)s * apart, n, 0);
     if (sum->windows > windows) windows = sum->windows;
   }
   sum->windows = windows;
-  if (windows <= least_windows(type, map)) return true;
-  sum->hold = sum->backoff; /* stay with what was needed for 0, 1, 3, 7, 15 tiles */
-  sum->backoff = sum->backoff < 15 ? 2 * sum->backoff + 1 : 15;
+  if (windows <= least) return true;
+  sum->hold = sum->backoff; /* stay with what was needed for 0, 1, 3, 7 ... tiles */
+  sum->backoff = sum->backoff < MOST_HELD / 2 ? 2 * sum->backoff + TILE : MOST_HELD;
   return true;
 }
 
@@ -541,9 +626,14 @@ SUMAC_INLINE void first_window(enum sumac_type type, enum sumac_map map, struct 
   sum->exponent = fixed_exponent(type, map);
   if (sum->exponent != INT_MIN) return;
   size_t sample = least == 1 ? 256 : 64;
-  if (!tile_span(type, map, x, y, n < sample ? n : sample, &top, &bottom)) top = 0; /* any will do */
+  bool finite = tile_span(type, map, x, y, n < sample ? n : sample, &top, &bottom);
+  if (!finite) top = bottom = 0; /* any will do */
   top += least == 1 ? 3 : 7;
   sum->exponent = top < 1023 ? top : 1023;
+  int windows = windows_for(type, map, sum->exponent, bottom);
+  if (windows == 2) return;
+  sum->windows = windows;
+  sum->hold = sum->backoff = 4 * TILE;
 }
 
 /* The tile that most data needs. */
@@ -564,8 +654,9 @@ SUMAC_INLINE void add_tile(enum sumac_type type, enum sumac_map map, struct suma
   const int least = least_windows(type, map);
   if (!sum->windows) first_window(type, map, sum, x, y, n);
   if (sum->waiting[0] > 1 << 28) sumac_sum_flush(sum); /* far below what lanes hold */
-  if (sum->windows != least && sum->hold > 0) {
-    sum->hold--;
+  if (sum->hold) {
+    size_t all = apart ? n * (size_t)streams_of(map) : n;
+    sum->hold -= all < sum->hold ? all : sum->hold;
     tiles.hard(sum, x, y, n, apart);
     return;
   }
@@ -585,9 +676,10 @@ SUMAC_INLINE void exact_floats(enum sumac_type type, enum sumac_map map, struct 
   if (map != SUMAC_M_DOT) y = x;
   sum->counts.n += (int64_t)n;
   if (n * size >= STREAM_BYTES) {
-    const size_t part = stream_length(n, size, streams), each = most / streams;
+    const size_t part = stream_length(n, size, streams);
     for (size_t i = 0, count; i < part; i += count) {
-      count = part - i < each ? part - i : each;
+      count = tile_length(sum, most) / streams / step * step;
+      count = part - i < count ? part - i : count;
       for (size_t s = 0; s < streams && !sum->counts.not_negative_zero; s++)
         sumac_sum_note_zeros(sum, t, map, x + (i + s * part) * size, y + (i + s * part) * size, count);
       add_tile(type, map, sum, x + i * size, y + i * size, count, part * size, tiles);
@@ -597,7 +689,8 @@ SUMAC_INLINE void exact_floats(enum sumac_type type, enum sumac_map map, struct 
     n -= streams * part;
   }
   while (n) {
-    size_t count = n < most ? n : most;
+    const size_t length = tile_length(sum, most);
+    size_t count = n < length ? n : length;
     const char *px = x, *py = y;
     _Alignas(64) char pad[2][256];
     if (count >= step) count -= count % step;

@@ -49,8 +49,10 @@ SUMAC_INLINE void exact(enum sumac_type type, enum sumac_map map, struct sumac_s
 #define ST s, x, y, n, apart
 #define TILES(T, M) ((struct tiles){usual_##M##_##T, hard_##M##_##T})
 #define USUAL(T, M) FN usual_##M##_##T(TILE_ARGS) { return usual_tile(TM(T, M), ST); }
-#define FIT(T, M) FN fit_##M##_##T(TILE_ARGS) { return fit_tile(TM(T, M), ST); }
-#define HARD(T, M) FN hard_##M##_##T(TILE_ARGS) { return hard_tile(TM(T, M), ST, fit_##M##_##T); }
+#define BINS(T, M) FN bins_##M##_##T(TILE_ARGS) { return bins_tile(TM(T, M), ST); }
+#define FIT(T, M) FN fit_##M##_##T(TILE_ARGS) { return fit_tile(TM(T, M), ST, bins_##M##_##T); }
+#define DETOURS(T, M) ((struct detours){fit_##M##_##T, bins_##M##_##T})
+#define HARD(T, M) FN hard_##M##_##T(TILE_ARGS) { return hard_tile(TM(T, M), ST, DETOURS(T, M)); }
 #define EXACT(T, M) static void exact_##M##_##T(EXACT_ARGS) { exact(TM(T, M), s, x, y, n, TILES(T, M)); }
 #define F64(T, M) static double f64_##M##_##T(PLAIN_ARGS) { return plain_f64(TM(T, M), x, y, n, c); }
 #define F32(T, M) static double f32_##M##_##T(PLAIN_ARGS) { return plain_f32(TM(T, M), x, y, n, c); }
@@ -66,7 +68,7 @@ SUMAC_INLINE void exact(enum sumac_type type, enum sumac_map map, struct sumac_s
 #define EACH_PLAIN(F, T) EACH_SUM(F, T) F(T, CENTRED)
 #define EACH_SELECT(F, T) F(T, MIN) F(T, MAX) F(T, MAXABS) F(T, ARGMIN) F(T, ARGMAX)
 
-#define EACH_TILE(T) EACH_SUM(USUAL, T) EACH_SUM(FIT, T) EACH_SUM(HARD, T)
+#define EACH_TILE(T) EACH_SUM(USUAL, T) EACH_SUM(BINS, T) EACH_SUM(FIT, T) EACH_SUM(HARD, T)
 
 /* What each accumulator of variants.def means in the pass at hand; an I64 sum is an exact one. */
 #define VARIANT_EXACT(T) EACH_TILE(T) EACH_SUM(EXACT, T) EACH_SELECT(SELECT, T)

@@ -49,8 +49,8 @@ bool sumac_sum_specials(struct sumac_sum *sum, const struct sumac_type_info *t, 
       a = magnitude + 1;
       b = 0;
     }
-    sumac_put_bits(t, cx, i, a);
-    if (dot) sumac_put_bits(t, cy, i, b);
+    if (cx) sumac_put_bits(t, cx, i, a);
+    if (cx && dot) sumac_put_bits(t, cy, i, b);
   }
   return true;
 }
