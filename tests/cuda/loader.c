@@ -46,6 +46,11 @@ static int counted(const char *name) {
   return *counter;
 }
 
+static sumac_status use(int ordinal) {
+  struct sumac_cuda_device *device;
+  return sumac_cuda_device(ordinal, &device);
+}
+
 /* ---- cases ---------------------------------------------------------------------------------- */
 
 /* There is no driver to use; asked in every way and twice, the same is said. */
@@ -54,14 +59,12 @@ static void no_driver(const char *why, const char *more) {
   struct sumac_cuda_device *device;
   for (int i = 0; i < 2; i++) {
     sumac_status status = SUMAC_OK;
-    HOLDS(sumac_state_size(NULL) == 0);
-    HOLDS(sumac_op_by_name("nothing", NULL) != SUMAC_OK); /* another sentence in between */
     HOLDS(sumac_device_count() == 0);
     says(sumac_error_message(), why, more, NULL);
-    HOLDS(sumac_op_by_name("nothing", NULL) != SUMAC_OK);
+    HOLDS(sumac_device_info_get(0, NULL) == SUMAC_ERR_ARGUMENT); /* another sentence in between */
     HOLDS(sumac_device_info_get(0, &info) == SUMAC_ERR_DEVICE);
     says(sumac_error_message(), why, more, NULL);
-    HOLDS(sumac_op_by_name("nothing", NULL) != SUMAC_OK);
+    HOLDS(sumac_device_info_get(0, NULL) == SUMAC_ERR_ARGUMENT);
     HOLDS(sumac_cuda_device(0, &device) == SUMAC_ERR_DEVICE);
     says(sumac_error_message(), why, more, NULL);
     HOLDS(sumac_driver(&status) == NULL && status == SUMAC_ERR_DEVICE);
@@ -77,7 +80,7 @@ static void case_garbage(void) { no_driver("no CUDA driver", "libcuda.so.1: file
 static void case_partial(void) { no_driver("lacks cuCtxSetCurrent", "13.0"); }
 static void case_old(void) { no_driver("for CUDA 12.8", "CUDA 13.0 (driver 580)"); }
 static void case_no_device(void) { no_driver("finds no device", ""); }
-static void case_stub(void) { no_driver("stub library", "libcuda.so.1"); }
+static void case_stub(void) { no_driver("toolkit's stub", "libcuda.so.1"); }
 static void case_broken(void) { no_driver("does not start", "CUDA_ERROR_UNKNOWN (unknown error)"); }
 static void case_nameless(void) { no_driver("does not start", "CUDA error 802"); }
 static void case_no_version(void) { no_driver("does not start", "CUDA_ERROR_UNKNOWN"); }
@@ -108,7 +111,7 @@ static void case_devices(void) {
   const int wrong[] = {-1, FAKE_DEVICES, SUMAC_CUDA_DEVICES, INT32_MAX, INT32_MIN};
   for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
     HOLDS(sumac_device_info_get(wrong[i], &info) == SUMAC_ERR_ARGUMENT);
-    HOLDS(sumac_warm(NULL, wrong[i]) == SUMAC_ERR_ARGUMENT);
+    HOLDS(use(wrong[i]) == SUMAC_ERR_ARGUMENT);
     says(sumac_error_message(), "no CUDA device", "there are 2", NULL);
   }
 }
@@ -121,7 +124,7 @@ static void case_silent_device(void) {
 }
 
 static void case_use(void) {
-  struct sumac_cuda_device *device, *again, *other;
+  struct sumac_cuda_device *device = NULL, *again = NULL, *other = NULL;
   CUkernel kernel = NULL;
   HOLDS(sumac_cuda_device(0, &device) == SUMAC_OK && sumac_cuda_device(0, &again) == SUMAC_OK);
   HOLDS(device == again && device->context == FAKE_CONTEXT(FAKE_DEVICE(0)));
@@ -155,11 +158,11 @@ static void case_use(void) {
 static void fails_then_works(const char *entry, const char *code, sumac_status wanted, const char *why) {
   setenv(entry, code, 1);
   for (int i = 0; i < 2; i++) {
-    HOLDS(sumac_warm(NULL, 0) == wanted);
+    HOLDS(use(0) == wanted);
     says(sumac_error_message(), why, NULL);
   }
   unsetenv(entry);
-  HOLDS(sumac_warm(NULL, 0) == SUMAC_OK);
+  HOLDS(use(0) == SUMAC_OK);
 }
 static void case_no_load(void) {
   fails_then_works("cuLibraryLoadData", "999", SUMAC_ERR_DEVICE, "cannot be loaded: CUDA_ERROR_UNKNOWN");
@@ -223,11 +226,11 @@ static void refuses(void) {
   sumac_device_info info;
   HOLDS(sumac_device_count() == 0);
   says(sumac_error_message(), "forked", NULL);
-  HOLDS(sumac_warm(NULL, 0) == SUMAC_ERR_DEVICE && sumac_warm(NULL, 1) == SUMAC_ERR_DEVICE);
+  HOLDS(use(0) == SUMAC_ERR_DEVICE && use(1) == SUMAC_ERR_DEVICE);
   says(sumac_error_message(), "forked", NULL);
   HOLDS(sumac_device_info_get(0, &info) == SUMAC_ERR_DEVICE);
 }
-static void works(void) { HOLDS(sumac_warm(NULL, 0) == SUMAC_OK); }
+static void works(void) { HOLDS(use(0) == SUMAC_OK); }
 
 static void case_fork(void) {
   in_child(works); /* before the first use here nothing is in the child's way */
@@ -250,7 +253,7 @@ static void case_fork_between(void) {
     pid_t child = fork();
     if (child == 0) {
       alarm(20);
-      sumac_warm(NULL, 0);
+      use(0);
       _exit(0);
     }
     usleep(5000);
