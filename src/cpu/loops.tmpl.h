@@ -54,8 +54,8 @@ SUMAC_INLINE void exact(enum sumac_type type, enum sumac_map map, struct sumac_s
 #define DETOURS(T, M) ((struct detours){fit_##M##_##T, bins_##M##_##T})
 #define HARD(T, M) FN hard_##M##_##T(TILE_ARGS) { return hard_tile(TM(T, M), ST, DETOURS(T, M)); }
 #define EXACT(T, M) static void exact_##M##_##T(EXACT_ARGS) { exact(TM(T, M), s, x, y, n, TILES(T, M)); }
-#define F64(T, M) static double f64_##M##_##T(PLAIN_ARGS) { return plain_f64(TM(T, M), x, y, n, c); }
-#define F32(T, M) static double f32_##M##_##T(PLAIN_ARGS) { return plain_f32(TM(T, M), x, y, n, c); }
+#define F64(T, M) static double f64_##M##_##T(PLAIN_ARGS) { return plain_sum(TM(T, M), false, x, y, n, c); }
+#define F32(T, M) static double f32_##M##_##T(PLAIN_ARGS) { return plain_sum(TM(T, M), true, x, y, n, c); }
 #define SELECT(T, M) static int64_t select_##M##_##T(SELECT_ARGS) { return select_loop(TM(T, M), SP); }
 
 /* ... and their places in the table. */

@@ -1,9 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Plain sums, with f64 or f32 partials: eight vectors, added up in a fixed order.
+ * Plain sums, with f64 or f32 partials: eight vectors, added up in a fixed order. A vector of f32 (`single`)
+ * travels as the vf64 of the same bits.
  */
 
 enum { PLAIN_VECTORS = 8 };
+
+SUMAC_INLINE vf64 acc_add(bool single, vf64 a, vf64 b) { return single ? (vf64)((vf32)a + (vf32)b) : a + b; }
+SUMAC_INLINE vf64 acc_mul(bool single, vf64 a, vf64 b) { return single ? (vf64)((vf32)a * (vf32)b) : a * b; }
+SUMAC_INLINE vf64 acc_splat(bool single, double v) { return single ? (vf64)v_f32((float)v) : v_f64(v); }
+
+/* What a map adds up. */
+SUMAC_INLINE vf64 plain_term(bool single, int map, vf64 a, vf64 b, double centre) {
+  switch (map) {
+  case SUMAC_M_SUM: return a;
+  case SUMAC_M_ABS: return single ? (vf64)((vu32)a & INT32_MAX) : v_abs_f64(a);
+  case SUMAC_M_SQUARE: return acc_mul(single, a, a);
+  case SUMAC_M_DOT: return acc_mul(single, a, b);
+  default: a = acc_add(single, a, acc_splat(single, -centre)); return acc_mul(single, a, a);
+  }
+}
 
 /* LANES elements at p as doubles. */
 SUMAC_INLINE vf64 load_f64(enum sumac_type type, const char *p) {
@@ -25,6 +41,18 @@ SUMAC_INLINE vf64 load_f64(enum sumac_type type, const char *p) {
 /* Narrow floats, whose vectors load_f32() takes in full. */
 SUMAC_INLINE bool is_narrow(enum sumac_type type) {
   return type == SUMAC_T_F16 || type == SUMAC_T_BF16 || type == SUMAC_T_E4M3FN || type == SUMAC_T_E5M2;
+}
+
+/* GROUP elements at p, in one vector if single, otherwise in two. */
+SUMAC_INLINE void plain_load(enum sumac_type type, bool single, const char *p, vf64 *v) {
+  if (single || is_narrow(type)) {
+    vf32 a = load_f32(type, p) * (type == SUMAC_T_E4M3FN ? 256.0f : 1.0f);
+    v[0] = single ? (vf64)a : v_low_f64(a);
+    v[1] = v_high_f64(a);
+  } else {
+    v[0] = load_f64(type, p);
+    v[1] = load_f64(type, p + LANES * sumac_types[type].size);
+  }
 }
 
 /* In f32 vectors, inf and NaN of a narrow type are right only where the hardware converts; and e4m3's NaN
@@ -56,114 +84,53 @@ SUMAC_INLINE double value_at(enum sumac_type type, const char *p, size_t i) {
   return e.negative ? -v : v;
 }
 
-SUMAC_INLINE double term_f64(int map, double a, double b, double centre) {
-  switch (map) {
-  case SUMAC_M_SUM: return a;
-  case SUMAC_M_ABS: return fabs(a);
-  case SUMAC_M_SQUARE: return a * a;
-  case SUMAC_M_DOT: return a * b;
-  default: return (a - centre) * (a - centre);
-  }
-}
-
-SUMAC_INLINE float term_f32(int map, float a, float b, float centre) {
-  switch (map) {
-  case SUMAC_M_SUM: return a;
-  case SUMAC_M_ABS: return fabsf(a);
-  case SUMAC_M_SQUARE: return a * a;
-  case SUMAC_M_DOT: return a * b;
-  default: return (a - centre) * (a - centre);
-  }
-}
-
-SUMAC_INLINE vf64 terms_f64(int map, vf64 a, vf64 b, double centre) {
-  switch (map) {
-  case SUMAC_M_SUM: return a;
-  case SUMAC_M_ABS: return v_abs_f64(a);
-  case SUMAC_M_SQUARE: return a * a;
-  case SUMAC_M_DOT: return a * b;
-  default: return (a - centre) * (a - centre);
-  }
-}
-
-SUMAC_INLINE vf32 terms_f32(int map, vf32 a, vf32 b, float centre) {
-  switch (map) {
-  case SUMAC_M_SUM: return a;
-  case SUMAC_M_ABS: return (vf32)((vu32)a & INT32_MAX);
-  case SUMAC_M_SQUARE: return a * a;
-  case SUMAC_M_DOT: return a * b;
-  default: return (a - centre) * (a - centre);
-  }
-}
-
-SUMAC_INLINE double plain_f64(enum sumac_type type, int map, const char *x, const char *y, size_t n,
-                              double centre) {
-  const size_t size = sumac_types[type].size, width = is_narrow(type) ? 2 * LANES : LANES;
+/* sumac_plain_loop. A whole block is read as several streams, which add to the same vectors: with AVX2 memory
+ * serves them 1.3 times as fast, with AVX-512 as fast (docs/perf-log.md). Those of types below 32 bits would
+ * be too short. */
+SUMAC_INLINE double plain_sum(enum sumac_type type, int map, bool single, const char *x, const char *y,
+                              size_t n, double centre) {
   const bool dot = map == SUMAC_M_DOT;
-  const float scale = type == SUMAC_T_E4M3FN ? 256 : 1;
-  vf64 acc[PLAIN_VECTORS];
-  double sum = -0.0; /* so that -0 alone gives -0 */
-  size_t i = 0;
+  const size_t size = sumac_types[type].size;
+  const size_t vectors = single ? 1 : 2, step = PLAIN_VECTORS / vectors * GROUP; /* of a group, of a step */
+  const size_t streams = VB > 16 && size >= 4 && n % (4 * step) == 0 ? 4 / (1 + dot) : 1;
+  /* -0, so that -0 alone gives -0 */
+  vf64 acc[PLAIN_VECTORS], rest = acc_splat(single, -0.0);
+  size_t done = 0;
   SUMAC_UNROLL
-  for (int u = 0; u < PLAIN_VECTORS; u++) acc[u] = v_f64(-0.0);
+  for (size_t u = 0; u < PLAIN_VECTORS; u++) acc[u] = rest;
   if (!has_special(type, x, n) && !(dot && has_special(type, y, n))) {
-    const size_t step = PLAIN_VECTORS * LANES;
-    for (; i + step <= n; i += step) {
-      const char *px = x + i * size, *py = dot ? y + i * size : px;
-      for (size_t b = 0; b < step * size; b += 64) {
-        v_prefetch(px + b + AHEAD);
-        if (dot) v_prefetch(py + b + AHEAD);
-      }
-      SUMAC_UNROLL
-      for (size_t u = 0; u < step / width; u++) {
-        if (is_narrow(type)) {
-          vf32 a = load_f32(type, px + u * width * size) * scale,
-               b = dot ? load_f32(type, py + u * width * size) * scale : a;
-          acc[2 * u] += terms_f64(map, v_low_f64(a), v_low_f64(b), centre);
-          acc[2 * u + 1] += terms_f64(map, v_high_f64(a), v_high_f64(b), centre);
-        } else {
-          vf64 a = load_f64(type, px + u * width * size), b = dot ? load_f64(type, py + u * width * size) : a;
-          acc[u] += terms_f64(map, a, b, centre);
+    const size_t part = n / streams;
+    for (size_t i = 0; i + step <= part; i += step) {
+      SUMAC_ROLLED
+      for (size_t s = 0; s < streams; s++) {
+        const char *px = x + (s * part + i) * size, *py = dot ? y + (s * part + i) * size : px;
+        for (size_t b = 0; size < 4 && b < step * size; b += 64) {
+          v_prefetch(px + b + AHEAD);
+          if (dot) v_prefetch(py + b + AHEAD);
+        }
+        SUMAC_UNROLL
+        for (size_t u = 0; u < PLAIN_VECTORS; u += vectors) {
+          vf64 a[2], b[2];
+          plain_load(type, single, px + u / vectors * GROUP * size, a);
+          if (dot) plain_load(type, single, py + u / vectors * GROUP * size, b);
+          SUMAC_UNROLL
+          for (size_t v = 0; v < vectors; v++)
+            acc[u + v] =
+                acc_add(single, acc[u + v], plain_term(single, map, a[v], dot ? b[v] : a[v], centre));
         }
       }
     }
+    done = n - n % step;
   }
-  for (; i < n; i++) sum += term_f64(map, value_at(type, x, i), dot ? value_at(type, y, i) : 0, centre);
+  for (size_t i = done; i < n; i++) { /* in every lane */
+    vf64 a = acc_splat(single, value_at(type, x, i)), b = dot ? acc_splat(single, value_at(type, y, i)) : a;
+    rest = acc_add(single, rest, plain_term(single, map, a, b, centre));
+  }
   for (int u = PLAIN_VECTORS / 2; u; u /= 2)
-    for (int v = 0; v < u; v++) acc[v] += acc[v + u];
+    for (int v = 0; v < u; v++) acc[v] = acc_add(single, acc[v], acc[v + u]);
+  double sum = rest[0];
+  float sum_f32 = ((vf32)rest)[0];
   for (int l = 0; l < LANES; l++) sum += acc[0][l];
-  return sum;
-}
-
-SUMAC_INLINE double plain_f32(enum sumac_type type, int map, const char *x, const char *y, size_t n,
-                              double middle) {
-  const size_t size = sumac_types[type].size, width = 2 * LANES, step = PLAIN_VECTORS * width;
-  const bool dot = map == SUMAC_M_DOT;
-  const float scale = type == SUMAC_T_E4M3FN ? 256 : 1, centre = (float)middle;
-  vf32 acc[PLAIN_VECTORS];
-  float sum = -0.0f;
-  size_t i = 0;
-  SUMAC_UNROLL
-  for (int u = 0; u < PLAIN_VECTORS; u++) acc[u] = v_f32(-0.0f);
-  if (!has_special(type, x, n) && !(dot && has_special(type, y, n))) {
-    for (; i + step <= n; i += step) {
-      const char *px = x + i * size, *py = dot ? y + i * size : px;
-      for (size_t b = 0; b < step * size; b += 64) {
-        v_prefetch(px + b + AHEAD);
-        if (dot) v_prefetch(py + b + AHEAD);
-      }
-      SUMAC_UNROLL
-      for (size_t u = 0; u < PLAIN_VECTORS; u++) {
-        vf32 a = load_f32(type, px + u * width * size) * scale,
-             b = dot ? load_f32(type, py + u * width * size) * scale : a;
-        acc[u] += terms_f32(map, a, b, centre);
-      }
-    }
-  }
-  for (; i < n; i++)
-    sum += term_f32(map, (float)value_at(type, x, i), dot ? (float)value_at(type, y, i) : 0, centre);
-  for (int u = PLAIN_VECTORS / 2; u; u /= 2)
-    for (int v = 0; v < u; v++) acc[v] += acc[v + u];
-  for (int l = 0; l < 2 * LANES; l++) sum += acc[0][l];
-  return (double)sum;
+  for (int l = 0; l < 2 * LANES; l++) sum_f32 += ((vf32)acc[0])[l];
+  return single ? (double)sum_f32 : sum;
 }
