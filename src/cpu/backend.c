@@ -12,10 +12,9 @@
 #include "cpu/cpu.h"
 
 enum {
-  BLOCK = 4096,           /* elements gathered at a time; a plain sum's leaves */
-  SUPERBLOCK = 1 << 18,   /* elements of one task of a plain sum */
-  SEARCH_BYTES = 1 << 17, /* in which an index is looked for */
-  MOMENT_BYTES = 1 << 16  /* of which both sums are formed in turn, while they are in the cache */
+  BLOCK = 4096,          /* elements gathered at a time; a plain sum's leaves */
+  SUPERBLOCK = 1 << 18,  /* elements of one task of a plain sum */
+  SEARCH_BYTES = 1 << 17 /* in which an index is looked for */
 };
 /* Less than this a thread does not pay (estimate). */
 #define PARALLEL_BYTES ((int64_t)1 << 18)
@@ -138,18 +137,10 @@ static void exact_init(struct exact_run *r, const sumac_context *context, const 
 
 static void exact_add(void *arg, const void *x, const void *y, size_t n) {
   struct exact_run *r = arg;
-  if (r->map != SUMAC_M_MOMENTS) {
+  if (r->map == SUMAC_M_MOMENTS)
+    r->loops->moments[r->type](&r->sum, &r->square, x, n);
+  else
     r->loops->exact[r->map][r->type](&r->sum, x, y, n);
-    return;
-  }
-  /* both sums of a piece while it is in the cache */
-  const size_t size = sumac_types[r->type].size, piece = MOMENT_BYTES / size;
-  for (const char *p = x; n; p += piece * size) {
-    size_t count = n < piece ? n : piece;
-    r->loops->exact[SUMAC_M_SUM][r->type](&r->sum, p, p, count);
-    r->loops->exact[SUMAC_M_SQUARE][r->type](&r->square, p, p, count);
-    n -= count;
-  }
 }
 
 static void number_merge(struct sumac_exact *into, const struct sumac_exact *from) {

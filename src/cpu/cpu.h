@@ -66,6 +66,9 @@ static inline void sumac_put_bits(const struct sumac_type_info *t, void *p, size
 /* Adds n contiguous elements (or pairs) at any alignment. */
 typedef void sumac_exact_loop(struct sumac_sum *sum, const void *x, const void *y, size_t n);
 
+/* The same of elements and of their squares. */
+typedef void sumac_moments_loop(struct sumac_sum *sum, struct sumac_sum *square, const void *x, size_t n);
+
 /* Sums n contiguous terms in a fixed order, f64 or f32 arithmetic. CENTRED: (x - centre)^2. */
 typedef double sumac_plain_loop(const void *x, const void *y, size_t n, double centre);
 
@@ -79,6 +82,7 @@ enum { SUMAC_SELECT_MAPS = SUMAC_MAPS - SUMAC_M_MIN };
 struct sumac_loops {
   const char *name;
   sumac_exact_loop *exact[SUMAC_LOOP_MAPS][SUMAC_TYPES];
+  sumac_moments_loop *moments[SUMAC_TYPES];
   sumac_plain_loop *f64[SUMAC_PLAIN_MAPS][SUMAC_TYPES], *f32[SUMAC_PLAIN_MAPS][SUMAC_TYPES];
   sumac_select_loop *select[SUMAC_SELECT_MAPS][SUMAC_TYPES];
 };

@@ -243,8 +243,10 @@ SUMAC_INLINE bool fold_streams(enum sumac_type type, enum sumac_map map, bool wi
                                struct sumac_sum *sum, const char *x, const char *y, size_t n, size_t apart) {
   const size_t size = sumac_types[type].size, step = step_of(size);
   const bool low = has_low_part(type, map);
-  const bool ranged = K == 1 || (type != SUMAC_T_F64 && type != SUMAC_T_F32 && type != SUMAC_T_BF16);
-  const bool checked = K > 1 && fixed_exponent(type, map) == INT_MIN; /* by `high` and `rest` */
+  const bool fixed = fixed_exponent(type, map) != INT_MIN;
+  /* Two windows take the squares of what one takes: v <= 2^(e - 1) and v a multiple of 2^(e - 52). */
+  const bool squares = type == SUMAC_T_F32 && map == SUMAC_M_SQUARE && K == 2 && !wide;
+  const bool ranged = K == 1 || fixed || squares, checked = !ranged; /* `checked` by `high` and `rest` */
   const int W = low ? K + 1 : K;
   vf64 magic[SUMAC_MAX_WINDOWS];
   vu64 acc[SUMAC_MAX_WINDOWS], high = {0}, rest = {0}, risk = {0};
@@ -289,8 +291,9 @@ SUMAC_INLINE bool fold_streams(enum sumac_type type, enum sumac_map map, bool wi
       }
     }
   }
-  if (ranged && !(range_fits(type, &range, sum->exponent, 52) &&
-                  (map != SUMAC_M_DOT || range_fits(type, &range_y, sum->exponent, 52))))
+  const int exponent = squares ? (sum->exponent + 1) >> 1 : sum->exponent;
+  if (ranged && !(range_fits(type, &range, exponent, 52) &&
+                  (map != SUMAC_M_DOT || range_fits(type, &range_y, exponent, 52))))
     return false;
   if (checked && ((v_or64(high) >> 52) | (v_or64(rest) << 1))) return false;
   if (is_product(map) && (type == SUMAC_T_F64 || (type == SUMAC_T_BF16 && !wide)) && v_or64(risk)) {
@@ -628,7 +631,7 @@ SUMAC_INLINE void first_window(enum sumac_type type, enum sumac_map map, struct 
   size_t sample = least == 1 ? 256 : 64;
   bool finite = tile_span(type, map, x, y, n < sample ? n : sample, &top, &bottom);
   if (!finite) top = bottom = 0; /* any will do */
-  top += least == 1 ? 3 : 7;
+  top += least == 1 || map == SUMAC_M_MOMENTS ? 3 : 7;
   sum->exponent = top < 1023 ? top : 1023;
   int windows = windows_for(type, map, sum->exponent, bottom);
   if (windows == 2) return;
@@ -703,6 +706,131 @@ SUMAC_INLINE void exact_floats(enum sumac_type type, enum sumac_map map, struct 
     add_tile(type, map, sum, px, py, count < step ? step : count, 0, tiles);
     x += count * size;
     y += count * size;
+    n -= count;
+  }
+}
+
+/* ---- sums and sums of squares in one pass
+ *
+ * Sums take the windows from 2^e down, squares those from 2^(2e - 1). If all |v| <= 2^(e - 1) and v is a
+ * multiple of 2^(e - 52), which a range check tells of all types but f64, then v^2 <= 2^(2e - 2) is a
+ * multiple of 2^(2e - 104): two windows take it, unchecked. Of f64, v^2 <= 2^(2e - 2) says that v is not too
+ * large, and nothing left of v after two windows, that is a multiple of 2^(e - 104), that no square
+ * underflows. */
+typedef bool sumac_moments_tile(struct sumac_sum *sum, struct sumac_sum *square, const char *x, size_t n,
+                                size_t apart);
+
+enum { MOMENTS_LEAST = -380, MOMENTS_MOST = 512, MOMENTS_HELD = 8 * TILE };
+
+SUMAC_INLINE bool moments_streams(enum sumac_type type, int S, struct sumac_sum *sum,
+                                  struct sumac_sum *square, const char *x, size_t n, size_t apart) {
+  const size_t size = sumac_types[type].size, step = step_of(size);
+  const bool low = type == SUMAC_T_F64;
+  const int K = low ? 2 : 1, W = low ? 3 : 2, e = sum->exponent;
+  vf64 magic[2], magic_square[3];
+  vu64 acc[2], acc_square[3], high = {0}, rest = {0}, risk = {0}, unused;
+  struct range range = {{0}, ~(vu64){0}};
+  if (low && (e < MOMENTS_LEAST || e > MOMENTS_MOST)) return false;
+  SUMAC_UNROLL
+  for (int k = 0; k < W; k++) {
+    if (k < K) {
+      open_window(sum, k, e - 52 * (k + 1) + weight_exponent(type, SUMAC_M_SUM));
+      magic[k] = (vf64)v_u64(magic_bits(e - 52 * k));
+      acc[k] = (vu64){0};
+    }
+    open_window(square, k, 2 * e - 1 - 52 * (k + 1) + weight_exponent(type, SUMAC_M_SQUARE));
+    magic_square[k] = (vf64)v_u64(magic_bits(2 * e - 1 - 52 * k));
+    acc_square[k] = (vu64){0};
+  }
+  for (size_t i = 0; i < n; i += step) {
+    SUMAC_ROLLED
+    for (int s = 0; s < S; s++) {
+      const char *p = x + i * size + (size_t)s * apart;
+      SUMAC_UNROLL
+      for (size_t b = 0; b < step * size; b += 64) v_prefetch(p + b + AHEAD);
+      if (!low) {
+        SUMAC_UNROLL
+        for (size_t b = 0; b < step * size; b += VB) range_add(type, &range, v_load(p + b));
+      }
+      SUMAC_UNROLL
+      for (size_t g = 0; g < step; g += GROUP) {
+        vf64 v[2], h[2], l[2];
+        load_terms(type, SUMAC_M_SUM, true, p + g * size, p, v, l, &risk);
+        load_terms(type, SUMAC_M_SQUARE, true, p + g * size, p, h, l, &risk);
+        SUMAC_UNROLL
+        for (int u = 0; u < 2; u++) {
+          fold(v[u], 0, K, magic, acc, &unused, low ? &rest : NULL);
+          fold(h[u], 0, 2, magic_square, acc_square, low ? &high : &unused, low ? &rest : NULL);
+          if (low) fold(l[u], 1, 3, magic_square, acc_square, &high, &rest);
+        }
+      }
+    }
+  }
+  if (low ? (v_or64(high) >> 52) | (v_or64(rest) << 1) : !range_fits(type, &range, e, 52)) return false;
+  SUMAC_UNROLL
+  for (int k = 0; k < W; k++) {
+    const uint64_t each = (size_t)S * n / LANES, adds = each * ((k < 2) + (low && k > 0));
+    if (k < K) commit(sum, k, acc[k] + (((uint64_t)1 << 62) - each * (uint64_t)((vu64)magic[k])[0]));
+    commit(square, k, acc_square[k] + (((uint64_t)1 << 62) - adds * (uint64_t)((vu64)magic_square[k])[0]));
+  }
+  return true;
+}
+
+SUMAC_INLINE bool moments_tile(enum sumac_type type, struct sumac_sum *sum, struct sumac_sum *square,
+                               const char *x, size_t n, size_t apart) {
+  if (sumac_types[type].cls != SUMAC_C_FLOAT) return false;
+  if (VB > 16 && apart) return moments_streams(type, streams_of(SUMAC_M_MOMENTS), sum, square, x, n, apart);
+  return moments_streams(type, 1, sum, square, x, n, 0);
+}
+
+/* How both sums are formed: in one pass, or one after the other. */
+struct moments {
+  sumac_moments_tile *both;
+  sumac_exact_loop *sum, *square;
+};
+
+/* A piece of one or more streams. */
+SUMAC_INLINE void add_moments(enum sumac_type type, struct sumac_sum *sum, struct sumac_sum *square,
+                              const char *x, size_t n, size_t apart, struct moments ways) {
+  const struct sumac_type_info *t = &sumac_types[type];
+  const int streams = apart ? streams_of(SUMAC_M_MOMENTS) : 1;
+  if (t->cls == SUMAC_C_FLOAT && n % step_of(t->size) == 0) {
+    if (!sum->windows) first_window(type, SUMAC_M_MOMENTS, sum, x, x, n);
+    if (sum->waiting[0] > 1 << 28) sumac_sum_flush(sum);
+    if (square->waiting[0] > 1 << 28) sumac_sum_flush(square);
+    if (!sum->hold && !square->hold && ways.both(sum, square, x, n, apart)) {
+      sum->counts.n += (int64_t)n * streams;
+      for (int s = 0; s < streams && !sum->counts.not_negative_zero; s++)
+        sumac_sum_note_zeros(sum, t, SUMAC_M_SUM, x + (size_t)s * apart, x, n);
+      return;
+    }
+  }
+  for (int s = 0; s < streams; s++) {
+    ways.sum(sum, x + (size_t)s * apart, x, n);
+    ways.square(square, x + (size_t)s * apart, x, n);
+  }
+}
+
+/* sumac_moments_loop. */
+SUMAC_INLINE void exact_moments(enum sumac_type type, struct sumac_sum *sum, struct sumac_sum *square,
+                                const char *x, size_t n, struct moments ways) {
+  const size_t size = sumac_types[type].size, step = step_of(size),
+               streams = (size_t)streams_of(SUMAC_M_MOMENTS);
+  if (n * size >= STREAM_BYTES) {
+    const size_t part = stream_length(n, size, streams);
+    for (size_t i = 0, count; i < part; i += count) {
+      count = (sum->hold || square->hold ? MOMENTS_HELD : TILE) / streams;
+      count = part - i < count ? part - i : count;
+      add_moments(type, sum, square, x + i * size, count, part * size, ways);
+    }
+    x += streams * part * size;
+    n -= streams * part;
+  }
+  while (n) {
+    size_t count = n < TILE ? n : TILE;
+    if (count >= step) count -= count % step;
+    add_moments(type, sum, square, x, count, 0, ways);
+    x += count * size;
     n -= count;
   }
 }

@@ -41,6 +41,8 @@ SUMAC_INLINE void exact(enum sumac_type type, enum sumac_map map, struct sumac_s
 /* Instances. T and M are the bare names of a type and a map. */
 #define TILE_ARGS struct sumac_sum *s, const char *x, const char *y, size_t n, size_t apart
 #define EXACT_ARGS struct sumac_sum *s, const void *x, const void *y, size_t n
+#define BOTH_ARGS struct sumac_sum *s, struct sumac_sum *q, const char *x, size_t n, size_t apart
+#define MOMENTS_ARGS struct sumac_sum *s, struct sumac_sum *q, const void *x, size_t n
 #define PLAIN_ARGS const void *x, const void *y, size_t n, double c
 #define SELECT_ARGS const void *x, size_t n, bool skip, bool *nan
 #define SP x, n, skip, nan
@@ -54,12 +56,16 @@ SUMAC_INLINE void exact(enum sumac_type type, enum sumac_map map, struct sumac_s
 #define DETOURS(T, M) ((struct detours){fit_##M##_##T, bins_##M##_##T})
 #define HARD(T, M) FN hard_##M##_##T(TILE_ARGS) { return hard_tile(TM(T, M), ST, DETOURS(T, M)); }
 #define EXACT(T, M) static void exact_##M##_##T(EXACT_ARGS) { exact(TM(T, M), s, x, y, n, TILES(T, M)); }
+#define BOTH(T) FN both_##T(BOTH_ARGS) { return moments_tile(SUMAC_T_##T, s, q, x, n, apart); }
+#define WAYS(T) ((struct moments){both_##T, exact_SUM_##T, exact_SQUARE_##T})
+#define MOMENTS(T) static void moments_##T(MOMENTS_ARGS) { exact_moments(SUMAC_T_##T, s, q, x, n, WAYS(T)); }
 #define F64(T, M) static double f64_##M##_##T(PLAIN_ARGS) { return plain_sum(TM(T, M), false, x, y, n, c); }
 #define F32(T, M) static double f32_##M##_##T(PLAIN_ARGS) { return plain_sum(TM(T, M), true, x, y, n, c); }
 #define SELECT(T, M) static int64_t select_##M##_##T(SELECT_ARGS) { return select_loop(TM(T, M), SP); }
 
 /* ... and their places in the table. */
 #define EXACT_ENTRY(T, M) [SUMAC_M_##M][SUMAC_T_##T] = exact_##M##_##T,
+#define MOMENTS_ENTRY(T) [SUMAC_T_##T] = moments_##T,
 #define F64_ENTRY(T, M) [SUMAC_M_##M][SUMAC_T_##T] = f64_##M##_##T,
 #define F32_ENTRY(T, M) [SUMAC_M_##M][SUMAC_T_##T] = f32_##M##_##T,
 #define SELECT_ENTRY(T, M) [SUMAC_M_##M - SUMAC_M_MIN][SUMAC_T_##T] = select_##M##_##T,
@@ -71,7 +77,7 @@ SUMAC_INLINE void exact(enum sumac_type type, enum sumac_map map, struct sumac_s
 #define EACH_TILE(T) EACH_SUM(USUAL, T) EACH_SUM(BINS, T) EACH_SUM(FIT, T) EACH_SUM(HARD, T)
 
 /* What each accumulator of variants.def means in the pass at hand; an I64 sum is an exact one. */
-#define VARIANT_EXACT(T) EACH_TILE(T) EACH_SUM(EXACT, T) EACH_SELECT(SELECT, T)
+#define VARIANT_EXACT(T) EACH_TILE(T) EACH_SUM(EXACT, T) BOTH(T) MOMENTS(T) EACH_SELECT(SELECT, T)
 #define VARIANT_F64(T) EACH_PLAIN(F64, T)
 #define VARIANT_F32(T) EACH_PLAIN(F32, T)
 #define VARIANT_I64(T)
@@ -90,6 +96,12 @@ const struct sumac_loops SUMAC_LOOPS = {
 #define VARIANT_EXACT(T) EACH_SUM(EXACT_ENTRY, T)
 #define VARIANT_F64(T)
 #define VARIANT_F32(T)
+#include "model/variants.def"
+#undef VARIANT_EXACT
+        },
+    .moments =
+        {
+#define VARIANT_EXACT(T) MOMENTS_ENTRY(T)
 #include "model/variants.def"
 #undef VARIANT_EXACT
 #undef VARIANT_F64

@@ -34,7 +34,7 @@ enum sumac_map {
   SUMAC_M_ARGMAX,
   SUMAC_MAPS
 };
-#define SUMAC_LOOP_MAPS 4 /* SUM, ABS, SQUARE, DOT have a loop of their own; MOMENTS runs two of them */
+#define SUMAC_LOOP_MAPS 4 /* SUM, ABS, SQUARE, DOT have a loop of their own; MOMENTS forms two of them */
 
 enum sumac_finish_kind {
   SUMAC_F_VALUE,
