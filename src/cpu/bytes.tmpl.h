@@ -12,20 +12,17 @@
 enum { BYTE_PLANES_MAX = 4, BYTE_RUN = 8 };
 
 struct byte_tables {
-  uint8_t factor[16], subnormal[16], zero_k[16];
+  uint8_t factor[16], subnormal[16]; /* factor - 2m where e = 0 */
   int8_t power[BYTE_PLANES_MAX][16]; /* by sign and k */
 };
 
-static const struct byte_tables tables_e4m3 = {
-    {8, 9, 10, 11, 12, 13, 14, 15, 16, 18, 20, 22, 24, 26, 28, 30},
-    {8, 7, 6, 5, 4, 3, 2, 1, 0, 0, 0, 0, 0, 0, 0, 0}, /* factor - 2m where e = 0 */
-    {255, 0, 0, 0, 0, 0, 0, 0, 255, 0, 0, 0, 0, 0, 0, 0},
-    {{1, 4, 16, 64, 0, 0, 0, 0, -1, -4, -16, -64, 0, 0, 0, 0},
-     {0, 0, 0, 0, 1, 4, 16, 64, 0, 0, 0, 0, -1, -4, -16, -64}}};
+static const struct byte_tables tables_e4m3 = {{8, 9, 10, 11, 12, 13, 14, 15, 16, 18, 20, 22, 24, 26, 28, 30},
+                                               {8, 7, 6, 5, 4, 3, 2, 1, 0, 0, 0, 0, 0, 0, 0, 0},
+                                               {{1, 4, 16, 64, 0, 0, 0, 0, -1, -4, -16, -64, 0, 0, 0, 0},
+                                                {0, 0, 0, 0, 1, 4, 16, 64, 0, 0, 0, 0, -1, -4, -16, -64}}};
 
 static const struct byte_tables tables_e5m2 = {{4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 56},
                                                {4, 3, 2, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0},
-                                               {255, 0, 0, 0, 0, 0, 0, 0, 255, 0, 0, 0, 0, 0, 0, 0},
                                                {{1, 16, 0, 0, 0, 0, 0, 0, -1, -16, 0, 0, 0, 0, 0, 0},
                                                 {0, 0, 1, 16, 0, 0, 0, 0, 0, 0, -1, -16, 0, 0, 0, 0},
                                                 {0, 0, 0, 0, 1, 16, 0, 0, 0, 0, 0, 0, -1, -16, 0, 0},
@@ -44,7 +41,7 @@ SUMAC_INLINE bool bytes_tile(enum sumac_type type, enum sumac_map map, int S, co
                              size_t apart, sumac_i128 *total) {
   const struct byte_tables *t = type == SUMAC_T_E4M3FN ? &tables_e4m3 : &tables_e5m2;
   const int planes = type == SUMAC_T_E4M3FN ? 2 : 4;
-  const vu8 factor = v_table(t->factor), subnormal = v_table(t->subnormal), zero_k = v_table(t->zero_k);
+  const vu8 factor = v_table(t->factor), subnormal = v_table(t->subnormal);
   const size_t most_run = (size_t)(BYTE_RUN / S) * VB;
   vu8 power[BYTE_PLANES_MAX], most = {0};
   vi32 wide[BYTE_PLANES_MAX];
@@ -65,9 +62,10 @@ SUMAC_INLINE bool bytes_tile(enum sumac_type type, enum sumac_map map, int S, co
         v_prefetch(px + AHEAD);
         vu8 v = v_load(px);
         if (map == SUMAC_M_ABS) v &= INT8_MAX;
-        vu8 low = v & 15, high = (vu8)((vu16)v >> 4) & 15;
-        most = v_max_u8(most, v & INT8_MAX);
-        vu8 f = v_lookup(factor, low) - (v_lookup(zero_k, high) & v_lookup(subnormal, low));
+        vu8 magnitude = v & INT8_MAX, high = (vu8)((vu16)v >> 4) & 15;
+        most = v_max_u8(most, magnitude);
+        /* From 16 on the saturated sum has its highest bit set, of which a lookup makes 0. */
+        vu8 f = v_lookup(factor, magnitude) - v_lookup(subnormal, v_add_saturated_u8(magnitude, v_u8(0x70)));
         SUMAC_UNROLL
         for (int p = 0; p < planes; p++) sum[p] += v_dot_u8_i8(f, (vi8)v_lookup(power[p], high));
       }

@@ -273,9 +273,17 @@ SUMAC_INLINE vi32 v_dot_i16(vi16 a, vi16 b) {
 }
 
 #if SUMAC_VECTOR_BYTES >= 32
-#define SUMAC_BYTE_TABLES 1 /* the two operations that follow exist */
+#define SUMAC_BYTE_TABLES 1 /* the three operations that follow exist */
 
-/* table[index] per byte; index < 16, the table repeated in every 16 bytes. */
+SUMAC_INLINE vu8 v_add_saturated_u8(vu8 a, vu8 b) {
+#if SUMAC_VECTOR_BYTES == 64
+  return (vu8)_mm512_adds_epu8((__m512i)a, (__m512i)b);
+#else
+  return (vu8)_mm256_adds_epu8((__m256i)a, (__m256i)b);
+#endif
+}
+
+/* table[index % 16] per byte, or 0 where index >= 128; the table repeated in every 16 bytes. */
 SUMAC_INLINE vu8 v_lookup(vu8 table, vu8 index) {
 #if SUMAC_VECTOR_BYTES == 64
   return (vu8)_mm512_shuffle_epi8((__m512i)table, (__m512i)index);
