@@ -239,6 +239,11 @@ SUMAC_API sumac_status sumac_device_info_get(int32_t device, sumac_device_info *
  * later call on it waits for that. */
 SUMAC_API sumac_status sumac_warm(sumac_context *context, int32_t device);
 
+/* SUMAC_ERR_RANGE if an asynchronous result on the device did not fit its integer type since the last such
+ * call: one flag for the device, whoever launched; it is lowered. Synchronise with the streams in question
+ * first: what still runs is not waited for. */
+SUMAC_API sumac_status sumac_device_check(int32_t device);
+
 /* ---- reductions ---------------------------------------------------------------------------- */
 
 /* KEEPDIMS: reduced axes stay in the output's shape, with length 1.
@@ -258,7 +263,9 @@ typedef struct sumac_options {
   uint32_t flags;       /* SUMAC_KEEPDIMS | ... */
   uint32_t reserved0;   /* must be zero */
   int64_t ddof;         /* VAR, STD: n − ddof is the divisor; >= 0 */
-  uint64_t reserved[4]; /* must be zero */
+  void *stream;         /* tensors on a CUDA device: the stream (a CUstream or cudaStream_t) to run on; NULL is
+                           the legacy default stream */
+  uint64_t reserved[3]; /* must be zero */
 } sumac_options;
 
 /* The output type and shape that an operation has by default.
@@ -276,7 +283,16 @@ SUMAC_API sumac_status sumac_result_type(sumac_op op, const sumac_tensor *x, con
  * result and may be any supported type but bool (bool only for MIN, MAX of bool): the exact value is
  * rounded straight to it, the input is never cast first. out must not overlap x or y.
  * With SUMAC_ERR_RANGE every element of out has been written, those that do not fit saturated; with
- * any other failure out is untouched. Synchronous. */
+ * any other failure out is untouched.
+ *
+ * x (and y) in host memory: synchronous. On a CUDA device (device type 2): x is read where it lies, and out
+ * is on the same device or in host memory.
+ *   out on the device  asynchronous on options->stream, and capturable in a CUDA graph. x and out must live
+ *                      until the stream is through. A value that does not fit an integer type is reported by
+ *                      sumac_device_check
+ *   out on the host    returns when out is written; SUMAC_ERR_ARGUMENT on a stream that is being captured
+ * Of the operations, min, max, argmin, argmax and norminf exist on the host only, as do the accumulators f64
+ * and f32. Reductions along some axes launch one kernel a result. */
 SUMAC_API sumac_status sumac_reduce(sumac_context *context, sumac_op op, const sumac_tensor *x,
                                     const sumac_tensor *y, const sumac_options *options,
                                     const sumac_tensor *out);
@@ -313,6 +329,10 @@ SUMAC_API void sumac_state_destroy(sumac_state *state);
 
 /* Back to empty. */
 SUMAC_API sumac_status sumac_state_clear(sumac_state *state);
+
+/* The CUDA stream that later calls on this state read device tensors on; NULL, at first, is the legacy default
+ * stream. Such calls synchronise with it. */
+SUMAC_API sumac_status sumac_state_set_stream(sumac_state *state, void *stream);
 
 /* Adds every element of x (KIND_DOT: every product with y, of equal dtype and shape; else y is NULL). */
 SUMAC_API sumac_status sumac_state_add(sumac_state *state, const sumac_tensor *x, const sumac_tensor *y);

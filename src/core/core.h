@@ -38,9 +38,12 @@ void sumac_free(const sumac_context *context, void *memory, size_t size);
 
 /* ---- tensor.c: a tensor checked, as addresses and byte strides */
 
+enum { SUMAC_HOST = -1 };
+
 struct sumac_view {
   const char *data;
   enum sumac_type type;
+  int device; /* ordinal of the CUDA device; SUMAC_HOST */
   int ndim;
   int64_t n; /* elements */
   int64_t shape[SUMAC_MAX_DIMS], stride[SUMAC_MAX_DIMS];
@@ -66,6 +69,9 @@ struct sumac_plan {
   enum sumac_acc acc;
   enum sumac_type type; /* of x and y */
   bool skip_nan;
+  int device; /* where the data are; SUMAC_HOST */
+  bool out_on_device;
+  void *stream; /* of the device */
   const char *data[2];
   struct sumac_dims outer, inner;
   int64_t repeat;

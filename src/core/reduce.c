@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "cpu/cpu.h"
+#include "cuda/backend.h"
 
 static const sumac_options no_options;
 
@@ -154,9 +155,13 @@ sumac_status sumac_kernel_name(sumac_context *context, sumac_op op, const sumac_
   sumac_status status = check_request(op, x, o, &r);
   if (status) return status;
   enum sumac_map map = (enum sumac_map)sumac_ops[op].map;
-  snprintf(buffer, size, "cpu.%s.%s.%s.%s", sumac_context_isa(context),
-           map >= SUMAC_M_MIN ? "select" : sumac_acc_name((sumac_acc)o->acc), maps[map],
-           sumac_types[r.x.type].name);
+  if (r.x.device != SUMAC_HOST)
+    snprintf(buffer, size, "cuda.%s.%s.%s", sumac_acc_name((sumac_acc)o->acc), maps[map],
+             sumac_types[r.x.type].name);
+  else
+    snprintf(buffer, size, "cpu.%s.%s.%s.%s", sumac_context_isa(context),
+             map >= SUMAC_M_MIN ? "select" : sumac_acc_name((sumac_acc)o->acc), maps[map],
+             sumac_types[r.x.type].name);
   return SUMAC_OK;
 }
 
@@ -173,6 +178,8 @@ sumac_status sumac_check_pair(const char *call, bool takes_y, const struct sumac
   if (view->type != x->type)
     return sumac_fail(SUMAC_ERR_UNSUPPORTED, "%s: x is %s and y is %s; both must be of one dtype", call,
                       sumac_types[x->type].name, sumac_types[view->type].name);
+  if (view->device != x->device)
+    return sumac_fail(SUMAC_ERR_ARGUMENT, "%s: x and y lie on different devices; both must lie on one", call);
   if (view->ndim != x->ndim)
     return sumac_fail(SUMAC_ERR_ARGUMENT, "%s: x has %d dimensions and y has %d; both must be of one shape",
                       call, x->ndim, view->ndim);
@@ -209,6 +216,12 @@ sumac_status sumac_reduce(sumac_context *context, sumac_op op, const sumac_tenso
     if (to.shape[i] != r.shape[i])
       return sumac_fail(SUMAC_ERR_ARGUMENT, "%s: out has length %lld in dimension %d; the result has %lld",
                         info->name, (long long)to.shape[i], i, (long long)r.shape[i]);
+  if (to.device != SUMAC_HOST && to.device != r.x.device)
+    return sumac_fail(
+        SUMAC_ERR_ARGUMENT,
+        "%s: out lies on device %d and x elsewhere; out must lie on the device of x, or in host "
+        "memory",
+        info->name, to.device);
   if (info->map >= SUMAC_M_MIN && info->map != SUMAC_M_MAXABS && r.x.n == 0 && to.n > 0)
     return sumac_fail(SUMAC_ERR_EMPTY, "%s: the reduction has no elements: there is no extreme one",
                       info->name);
@@ -229,6 +242,9 @@ sumac_status sumac_reduce(sumac_context *context, sumac_op op, const sumac_tenso
     else if (o->flags & SUMAC_KEEPDIMS)
       j++;
   }
+  plan.stream = o->stream;
+  plan.out_on_device = to.device != SUMAC_HOST;
+  if (plan.device != SUMAC_HOST) return sumac_cuda_reduce(&plan);
   if ((status = sumac_context_get(context, &context))) return status;
   return sumac_cpu_reduce(context, &plan);
 }

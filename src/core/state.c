@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "cpu/cpu.h"
+#include "cuda/backend.h"
 
 enum { COUNTERS = 5, CHECKS = 2, HEADER_BYTES = 16, FORMAT_VERSION = 1 };
 static const char *const kind_names[] = {"sum", "abs", "square", "dot", "moments"};
@@ -20,6 +21,7 @@ struct sumac_state {
   sumac_context *context; /* whose allocator and threads are used */
   sumac_kind kind;
   enum sumac_type type;
+  void *stream;                       /* for tensors on a device */
   struct sumac_format format, square; /* square.limbs is 0 but for MOMENTS */
   int words;
   int64_t word[];
@@ -214,7 +216,10 @@ sumac_status sumac_state_add_many(sumac_state *state, size_t count, const sumac_
     plan.type = vx.type;
     plan.skip_nan = false;
     sumac_plan_dims(&plan, &vx, pair ? &vy : NULL, all);
-    if ((status = sumac_cpu_accumulate(state->context, &plan, &sums))) return status;
+    plan.stream = state->stream;
+    status = plan.device == SUMAC_HOST ? sumac_cpu_accumulate(state->context, &plan, &sums)
+                                       : sumac_cuda_accumulate(&plan, &sums);
+    if (status) return status;
   }
   for (int i = 0; i < limb_count(state); i++) state->word[i] += limb[i];
   c[0] += sums.counts.n;
@@ -223,6 +228,12 @@ sumac_status sumac_state_add_many(sumac_state *state, size_t count, const sumac_
   c[3] += sums.counts.ninf;
   c[4] += sums.counts.not_negative_zero != 0;
   return settle(state);
+}
+
+sumac_status sumac_state_set_stream(sumac_state *state, void *stream) {
+  if (!state) return null_state("sumac_state_set_stream");
+  state->stream = stream;
+  return SUMAC_OK;
 }
 
 sumac_status sumac_state_merge(sumac_state *into, sumac_state *from) {
@@ -257,6 +268,8 @@ sumac_status sumac_state_result(sumac_state *state, sumac_op op, const sumac_opt
   if (o->axes || o->naxes || o->acc || (o->flags & SUMAC_KEEPDIMS))
     return sumac_fail(SUMAC_ERR_ARGUMENT,
                       "sumac_state_result: axes, acc and KEEPDIMS must be unset; a state has none");
+  if (to.device != SUMAC_HOST)
+    return sumac_fail(SUMAC_ERR_UNSUPPORTED, "sumac_state_result: out must lie in host memory");
   if (to.n != 1)
     return sumac_fail(SUMAC_ERR_ARGUMENT, "sumac_state_result: out has %lld elements; it must have 1",
                       (long long)to.n);

@@ -13,12 +13,21 @@ sumac_status sumac_view_of(const sumac_tensor *tensor, const char *name, struct 
   if (!tensor) return sumac_fail(SUMAC_ERR_ARGUMENT, "%s: the tensor is NULL", name);
   view->type = sumac_type_of(tensor->dtype, name, &status);
   if (status) return status;
-  if (tensor->device.type > 1)
-    return sumac_fail(SUMAC_ERR_UNSUPPORTED,
-                      "%s: device type %d is not supported; only host memory (type 1) is", name,
-                      (int)tensor->device.type);
-  if (tensor->device.type < 0)
-    return sumac_fail(SUMAC_ERR_ARGUMENT, "%s: device type %d is negative", name, (int)tensor->device.type);
+  switch (tensor->device.type) {
+  case 0:
+  case 1:
+  case 3: view->device = SUMAC_HOST; break;
+  case 2:
+  case 13: view->device = tensor->device.id; break;
+  default:
+    return sumac_fail(
+        SUMAC_ERR_UNSUPPORTED,
+        "%s: device type %d is not supported; there are 1 (host), 2 (CUDA), 3 (CUDA pinned host) and 13 "
+        "(CUDA managed)",
+        name, (int)tensor->device.type);
+  }
+  if ((tensor->device.type == 2 || tensor->device.type == 13) && view->device < 0)
+    return sumac_fail(SUMAC_ERR_ARGUMENT, "%s: device %d is negative", name, (int)tensor->device.id);
   if (tensor->ndim < 0 || tensor->ndim > SUMAC_MAX_DIMS)
     return sumac_fail(SUMAC_ERR_ARGUMENT, "%s: ndim is %d; it must be 0 to %d", name, (int)tensor->ndim,
                       SUMAC_MAX_DIMS);
@@ -139,6 +148,7 @@ void sumac_plan_dims(struct sumac_plan *plan, const struct sumac_view *x, const 
   bool arg = plan->map == SUMAC_M_ARGMIN || plan->map == SUMAC_M_ARGMAX;
   plan->data[0] = x->data;
   plan->data[1] = y ? y->data : x->data;
+  plan->device = x->device;
   plan->repeat = 1;
   plan->outer.ndim = plan->inner.ndim = 0;
   plan->outer.n = plan->inner.n = 1;

@@ -3,6 +3,7 @@
  * Devices: what they are, and their first use. A context takes 0.1 s and some hundred MB, so asking what
  * there is makes none.
  */
+#include "cuda/backend.h"
 #include "cuda/driver.h"
 
 #include <pthread.h>
@@ -179,7 +180,8 @@ void sumac_cuda_leave(struct sumac_cuda_device *device, bool pushed) {
 }
 
 sumac_status sumac_warm(sumac_context *context, int32_t device) {
-  struct sumac_cuda_device *d;
   (void)context;
-  return sumac_cuda_device(device, &d);
+  return sumac_cuda_warm(device);
 }
+
+sumac_status sumac_device_check(int32_t device) { return sumac_cuda_check(device); }

@@ -33,6 +33,7 @@ struct sumac_counts {
 
 SUMAC_HD static inline void sumac_carry(int64_t *limb, int count) {
   int64_t carry = 0;
+  SUMAC_HD_ROLLED
   for (int i = 0; i < count - 1; i++) {
     int64_t v = limb[i] + carry;
     if (((uint64_t)v >> 32) == 0) { /* most are canonical: a branch breaks the chain of carries */
@@ -67,6 +68,7 @@ SUMAC_HD static inline void sumac_exact_settle(struct sumac_exact *x) {
   int n = x->format.limbs;
   sumac_carry(x->limb, n + SUMAC_SPARE_LIMBS);
   x->limb[n - 1] += (int64_t)((uint64_t)x->limb[n] << 32);
+  SUMAC_HD_ROLLED
   for (int i = 0; i < SUMAC_SPARE_LIMBS; i++) x->limb[n + i] = 0;
 }
 

@@ -14,9 +14,9 @@
 
 #include "exact/round.h"
 
-/* Non-negative integers as little-endian base 2^32 digits. The variance of f64 needs most:
- * n * Q is 134 + 2 limbs, S^2 2 * 69, and a quotient by n (n - ddof) wants 8 more below the point. */
-enum { SUMAC_DIGITS = 152, SUMAC_FRACTION_DIGITS = 8 };
+/* Non-negative integers as little-endian base 2^32 digits. The variance of f64 needs most: n * Q is 134 + 2
+ * limbs, S^2 2 * 69. */
+enum { SUMAC_DIGITS = 144 };
 
 struct sumac_finish {
   enum sumac_finish_kind kind;
@@ -29,13 +29,16 @@ struct sumac_finish {
 SUMAC_HD static inline int sumac_digits_of_limbs(const int64_t *limb, int count, uint32_t *digit) {
   bool negative = limb[count - 1] < 0;
   int lowest = 0;
+  SUMAC_HD_ROLLED
   while (lowest < count - 1 && !limb[lowest]) lowest++;
+  SUMAC_HD_ROLLED
   for (int i = 0; i < count; i++) {
     uint64_t v = sumac_magnitude_limb(limb, count, negative, lowest, i);
     digit[i] = (uint32_t)v;
     if (i == count - 1) digit[count] = (uint32_t)(v >> 32);
   }
   int n = count; /* at least one limb */
+  SUMAC_HD_ROLLED
   while (n >= 0 && !digit[n]) n--;
   return n + 1;
 }
@@ -43,6 +46,7 @@ SUMAC_HD static inline int sumac_digits_of_limbs(const int64_t *limb, int count,
 /* Divides in place by d in [1, 2^62]; returns whether there is a remainder. */
 SUMAC_HD static inline bool sumac_digits_divide(uint32_t *digit, int count, uint64_t d) {
   sumac_u128 rest = 0;
+  SUMAC_HD_ROLLED
   for (int i = count - 1; i >= 0; i--) {
     rest = rest << 32 | digit[i];
     if (rest >> 64 == 0) {
@@ -59,12 +63,15 @@ SUMAC_HD static inline bool sumac_digits_divide(uint32_t *digit, int count, uint
 SUMAC_HD static inline struct sumac_real sumac_real_of_digits(const uint32_t *digit, int count, int bias,
                                                               bool negative, bool sticky) {
   struct sumac_real r = {0, 0, negative, sticky, 0};
+  SUMAC_HD_ROLLED
   while (count > 0 && !digit[count - 1]) count--;
   int i = count;
+  SUMAC_HD_ROLLED
   while (i > 0 && r.bits >> 96 == 0) r.bits = r.bits << 32 | digit[--i];
   r.exponent = 32 * i - bias;
   if (i > 0) sumac_real_fill(&r, digit[i - 1], i > 1 ? digit[i - 2] : 0);
   i = i > 2 ? i - 2 : 0;
+  SUMAC_HD_ROLLED
   while (i > 0 && !r.sticky) r.sticky = digit[--i] != 0;
   return r;
 }
@@ -76,6 +83,7 @@ SUMAC_HD static inline struct sumac_real sumac_real_divide(struct sumac_real r, 
   r.exponent -= shift;
   /* schoolbook, 32 bits of the quotient at a time: at least 66 of them are significant */
   sumac_u128 quotient = 0, rest = 0;
+  SUMAC_HD_ROLLED
   for (int i = 3; i >= 0; i--) {
     rest = rest << 32 | (uint32_t)(r.bits >> (32 * i));
     uint64_t digit = 0; /* rest < 2^32 n */
@@ -83,6 +91,7 @@ SUMAC_HD static inline struct sumac_real sumac_real_divide(struct sumac_real r, 
       digit = (uint64_t)rest / n;
       rest = (uint64_t)rest % n;
     } else {
+      SUMAC_HD_ROLLED
       for (int bit = 31; bit >= 0; bit--)
         if (rest >= (sumac_u128)n << bit) {
           rest -= (sumac_u128)n << bit;
@@ -104,24 +113,30 @@ SUMAC_HD static inline struct sumac_real sumac_real_variance(const int64_t *s, s
                                                              int64_t n, int64_t ddof) {
   uint32_t sum[SUMAC_MAX_LIMBS / 2 + 2] = {0}, square[SUMAC_MAX_LIMBS + 1] = {0}, digit[SUMAC_DIGITS] = {0};
   int sums = sumac_digits_of_limbs(s, sf.limbs, sum), squares = sumac_digits_of_limbs(q, qf.limbs, square);
-  int low = 0; /* zero digits below S: skipped, most are */
+  int low = 0, low_square = 0; /* zero digits below: skipped, most are */
+  SUMAC_HD_ROLLED
+  while (low_square < squares && !square[low_square]) low_square++;
+  SUMAC_HD_ROLLED
   while (low < sums && !sum[low]) low++;
-  /* S^2 weighs 2^-(2 sum bias), Q 2^-(product bias): both go on the finer grid, fraction digits below */
+  /* S^2 weighs 2^-(2 sum bias), Q 2^-(product bias): both go on the finer grid */
   int grid = 2 * sf.bias > qf.bias ? 2 * sf.bias : qf.bias;
-  int qshift = (grid - qf.bias) / 32 + SUMAC_FRACTION_DIGITS,
-      sshift = (grid - 2 * sf.bias) / 32 + SUMAC_FRACTION_DIGITS;
+  int qshift = (grid - qf.bias) / 32, sshift = (grid - 2 * sf.bias) / 32;
   bool negative = false;
   uint64_t factor[2] = {(uint64_t)n & 0xffffffff, (uint64_t)n >> 32};
+  SUMAC_HD_ROLLED
   for (int j = 0; j < 2; j++) {
     uint64_t carry = 0;
-    for (int i = 0; i < squares || carry; i++) {
+    SUMAC_HD_ROLLED
+    for (int i = low_square; i < squares || carry; i++) {
       carry += digit[qshift + i + j] + (i < squares ? square[i] * factor[j] : 0);
       digit[qshift + i + j] = (uint32_t)carry;
       carry >>= 32;
     }
   }
+  SUMAC_HD_ROLLED
   for (int j = low; j < sums; j++) {
     uint64_t carry = 0, borrow = 0; /* digit -= sum * sum[j] << 32 j */
+    SUMAC_HD_ROLLED
     for (int i = low; i < sums || carry || borrow; i++) {
       if (sshift + i + j >= SUMAC_DIGITS) { /* S^2 > n Q: no sums of real numbers */
         negative = true;
@@ -134,11 +149,20 @@ SUMAC_HD static inline struct sumac_real sumac_real_variance(const int64_t *s, s
       carry >>= 32;
     }
   }
+  /* n (n - ddof) is below 2^124: of the leading 256 bits, divided by it, 66 or more are left */
+  enum { LEADING = 8 };
   int count = SUMAC_DIGITS;
+  SUMAC_HD_ROLLED
   while (count > 0 && !digit[count - 1]) count--;
-  bool sticky = sumac_digits_divide(digit, count, (uint64_t)n);
-  sticky |= sumac_digits_divide(digit, count, (uint64_t)(n - ddof));
-  return sumac_real_of_digits(digit, count, grid + 32 * SUMAC_FRACTION_DIGITS, negative, sticky);
+  uint32_t leading[LEADING];
+  bool sticky = false;
+  int first = count - LEADING;
+  for (int i = 0; i < LEADING; i++) leading[i] = first + i >= 0 ? digit[first + i] : 0;
+  SUMAC_HD_ROLLED
+  for (int i = 0; i < first && !sticky; i++) sticky = digit[i] != 0;
+  sticky |= sumac_digits_divide(leading, LEADING, (uint64_t)n);
+  sticky |= sumac_digits_divide(leading, LEADING, (uint64_t)(n - ddof));
+  return sumac_real_of_digits(leading, LEADING, grid - 32 * first, negative, sticky);
 }
 
 /* The bits of a special value: NaN, or an infinity. */

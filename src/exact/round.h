@@ -56,7 +56,9 @@ SUMAC_HD static inline void sumac_real_fill(struct sumac_real *r, uint32_t first
 SUMAC_HD static inline struct sumac_real sumac_real_of_limbs(const int64_t *limb, int count, int bias) {
   struct sumac_real r = {0, 0, limb[count - 1] < 0, false, 0};
   int lowest = 0, i = count;
+  SUMAC_HD_ROLLED
   while (lowest < count - 1 && !limb[lowest]) lowest++;
+  SUMAC_HD_ROLLED
   while (i > 0 && r.bits >> 96 == 0)
     r.bits = r.bits << 32 | sumac_magnitude_limb(limb, count, r.negative, lowest, --i);
   r.exponent = 32 * i - bias;
@@ -89,6 +91,7 @@ SUMAC_HD static inline struct sumac_real sumac_real_sqrt(struct sumac_real r) {
   }
   r.exponent -= shift;
   uint64_t root = 0;
+  SUMAC_HD_ROLLED
   for (uint64_t bit = (uint64_t)1 << 63; bit; bit >>= 1) {
     uint64_t wider = root | bit;
     if ((sumac_u128)wider * wider <= r.bits) root = wider;
@@ -103,31 +106,45 @@ SUMAC_HD static inline struct sumac_real sumac_real_sqrt(struct sumac_real r) {
   return r;
 }
 
+/* Rounds (sig + a fraction, non-zero iff sticky) * 2^(top - 63), bit 63 of sig set, to the bits of float type
+ * t, ties to even. Beyond the largest finite number: an infinity (e4m3fn: NaN), or that number with
+ * `saturate`. */
+SUMAC_HD static inline uint64_t sumac_round_float(uint64_t sig, bool sticky, int top, bool negative,
+                                                  const struct sumac_type_info *t, bool saturate) {
+  int emin = 2 - (1 << (t->exponent - 1)), normal = top > emin ? top : emin;
+  int shift = 63 - t->mantissa + (normal - top); /* places that are dropped, of a subnormal more than usual */
+  uint64_t sign = negative ? (uint64_t)1 << (t->dtype.bits - 1) : 0, limit = sumac_max_finite_bits(t);
+  uint64_t kept = shift < 64 ? sig >> shift : 0;
+  uint64_t rest = shift < 64 ? sig << (64 - shift) : shift == 64 ? sig : 0; /* to the left of the point */
+  bool below = sticky || rest << 1 || shift > 64;
+  kept += rest >> 63 && (below || (kept & 1));
+  /* a carry out of the mantissa moves into the exponent field by itself, as does the hidden bit */
+  kept += (uint64_t)(normal - emin) << t->mantissa;
+  bool over = top > 1 - emin + !sumac_has_inf(t) || kept > limit;
+  if (!over) return sign | kept;
+  return saturate ? sign | limit : sumac_has_inf(t) ? sign | sumac_inf_bits(t) : sumac_nan_bits(t);
+}
+
 /* Rounds to the bits of type t, ties to even. *range is set where the value does not fit an integer
- * type; the bits are saturated then. A float beyond the largest finite one becomes an infinity (e4m3fn:
- * NaN), or stays the largest with `saturate`. */
+ * type; the bits are saturated then. Floats: as above. */
 SUMAC_HD static inline uint64_t sumac_round(struct sumac_real r, const struct sumac_type_info *t,
                                             bool saturate, bool *range) {
-  bool is_float = t->cls == SUMAC_C_FLOAT;
   int width = t->dtype.bits, length = sumac_bit_length(r.bits);
-  int emin = is_float ? 2 - (1 << (t->exponent - 1)) : 0;
-  int emax = is_float ? 1 - emin + !sumac_has_inf(t) : 64;
-  int top = length - 1 + r.exponent; /* 2^top <= |value| < 2^(top+1), unless it is zero */
-  int place = 0;                     /* the last place kept is 2^place */
-  if (is_float) {
-    place = top - t->mantissa;
-    if (place < emin - t->mantissa) place = emin - t->mantissa;
+  if (t->cls == SUMAC_C_FLOAT) {
+    if (!length) return r.negative ? (uint64_t)1 << (width - 1) : 0;
+    sumac_u128 bits = r.bits << (128 - length);
+    bool sticky = r.sticky || r.guard || (uint64_t)bits;
+    return sumac_round_float((uint64_t)(bits >> 64), sticky, length - 1 + r.exponent, r.negative, t,
+                             saturate);
   }
-  uint64_t sign = r.negative ? (uint64_t)1 << (width - 1) : 0;
-  uint64_t limit = is_float                 ? sumac_max_finite_bits(t)
-                   : t->cls == SUMAC_C_INT  ? sumac_low_bits(width - 1) + r.negative
+  uint64_t limit = t->cls == SUMAC_C_INT    ? sumac_low_bits(width - 1) + r.negative
                    : t->cls == SUMAC_C_BOOL ? 1
                    : r.negative             ? 0
                                             : sumac_low_bits(width);
-  bool over = length && top > emax;
+  bool over = length + r.exponent > 65;
   sumac_u128 kept = 0;
   if (!over && length) {
-    int shift = place - r.exponent;
+    int shift = -r.exponent;
     if (shift <= 0) {
       kept = r.bits << -shift;
     } else {
@@ -137,19 +154,12 @@ SUMAC_HD static inline uint64_t sumac_round(struct sumac_real r, const struct su
       kept = shift >= 128 ? 0 : r.bits >> shift;
       kept += half && (below || (kept & 1));
     }
-    if (is_float) { /* a carry out of the mantissa moves into the exponent field by itself */
-      int field = place + t->mantissa - emin; /* less one: the hidden bit adds it; subnormals have none */
-      kept += (sumac_u128)(unsigned)field << t->mantissa;
-    }
   }
   if (over || kept > limit) {
-    if (is_float)
-      return saturate ? sign | limit : sumac_has_inf(t) ? sign | sumac_inf_bits(t) : sumac_nan_bits(t);
     *range |= !saturate;
     kept = limit;
   }
   uint64_t bits = (uint64_t)kept;
-  if (is_float) return sign | bits;
   return (r.negative ? 0 - bits : bits) & sumac_low_bits(width);
 }
 

@@ -23,7 +23,8 @@ _Static_assert(offsetof(sumac_config, reserved) == 32, "");
 _Static_assert(sizeof(sumac_options) == 64, "");
 _Static_assert(offsetof(sumac_options, axes) == 0 && offsetof(sumac_options, naxes) == 8, "");
 _Static_assert(offsetof(sumac_options, acc) == 12 && offsetof(sumac_options, flags) == 16, "");
-_Static_assert(offsetof(sumac_options, ddof) == 24 && offsetof(sumac_options, reserved) == 32, "");
+_Static_assert(offsetof(sumac_options, ddof) == 24 && offsetof(sumac_options, stream) == 32, "");
+_Static_assert(offsetof(sumac_options, reserved) == 40, "");
 
 _Static_assert(sizeof(sumac_device_info) == 192, "");
 _Static_assert(offsetof(sumac_device_info, name) == 0 && offsetof(sumac_device_info, compute_major) == 128,

@@ -1,0 +1,525 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Reductions on CUDA devices: one launch each, of the kernel that its plan asks for. What a launch needs
+ * besides its input, a workspace and a place for an answer to the host, is kept and used again; none of it is
+ * allocated once a stream has been used.
+ */
+#include "cuda/backend.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cuda/driver.h"
+#include "cuda/launch.h"
+
+/* ---- workspaces */
+
+/* A stream's launches follow each other, so they share one workspace. A launch that is captured takes one of
+ * its own, which its graph holds: graphs captured on one stream may run at the same time. */
+struct workspace {
+  struct workspace *next;
+  struct sumac_cuda_pool *pool;
+  unsigned long long stream; /* its id, which no later stream gets */
+  struct sumac_work *work;   /* in device memory */
+};
+
+/* Answers to the host: pinned memory that kernels write to. */
+struct reply {
+  struct reply *next;
+  union {
+    struct {
+      uint64_t bits;
+      uint32_t range;
+    };
+    uint64_t word[SUMAC_WORDS];
+  };
+};
+
+enum { WORKSPACES_AT_ONCE = 32, REPLIES_AT_ONCE = 16 };
+
+struct sumac_cuda_pool {
+  pthread_mutex_t lock;
+  struct workspace *_Atomic streams; /* one for each stream seen: entries are only ever added */
+  struct workspace *spare;
+  struct reply *replies;
+  uint32_t *range; /* pinned: an asynchronous result did not fit */
+  CUstream stream; /* for the pool's own work */
+};
+
+static struct sumac_cuda_pool pools[SUMAC_CUDA_DEVICES];
+static pthread_once_t pools_once = PTHREAD_ONCE_INIT;
+
+static void make_pools(void) {
+  for (int i = 0; i < SUMAC_CUDA_DEVICES; i++) pthread_mutex_init(&pools[i].lock, NULL);
+}
+
+static struct sumac_cuda_pool *pool_of(const struct sumac_cuda_device *d) {
+  pthread_once(&pools_once, make_pools);
+  return &pools[d->ordinal];
+}
+
+/* Zeroed device memory, and pinned memory, also while this thread captures something. Under the lock. */
+static sumac_status get_memory(struct sumac_cuda_device *d, size_t size, CUdeviceptr *device, void **pinned) {
+  const struct sumac_driver *cu = d->driver;
+  struct sumac_cuda_pool *pool = pool_of(d);
+  CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+  CUresult result = cu->cuThreadExchangeStreamCaptureMode(&mode);
+  if (result == CUDA_SUCCESS && !pool->stream)
+    result = cu->cuStreamCreate(&pool->stream, CU_STREAM_NON_BLOCKING);
+  if (result == CUDA_SUCCESS && pinned) {
+    result = cu->cuMemHostAlloc(pinned, size, CU_MEMHOSTALLOC_PORTABLE);
+    if (result == CUDA_SUCCESS) memset(*pinned, 0, size);
+  } else if (result == CUDA_SUCCESS) {
+    *device = 0;
+    result = cu->cuMemAlloc_v2(device, size);
+    if (result == CUDA_SUCCESS) result = cu->cuMemsetD8Async(*device, 0, size, pool->stream);
+    if (result == CUDA_SUCCESS) result = cu->cuStreamSynchronize(pool->stream);
+    if (result != CUDA_SUCCESS && *device) cu->cuMemFree_v2(*device);
+  }
+  cu->cuThreadExchangeStreamCaptureMode(&mode);
+  if (result == CUDA_ERROR_OUT_OF_MEMORY)
+    return sumac_fail(SUMAC_ERR_MEMORY, "out of memory for workspaces on CUDA device %d", d->ordinal);
+  return result == CUDA_SUCCESS ? SUMAC_OK : sumac_driver_fail("workspaces cannot be allocated", result);
+}
+
+/* Under the lock. */
+static sumac_status more_workspaces(struct sumac_cuda_device *d, struct sumac_cuda_pool *pool) {
+  CUdeviceptr memory = 0;
+  struct workspace *made = malloc(WORKSPACES_AT_ONCE * sizeof *made);
+  if (!made) return sumac_fail(SUMAC_ERR_MEMORY, "out of memory for workspaces");
+  sumac_status status = get_memory(d, WORKSPACES_AT_ONCE * sizeof(struct sumac_work), &memory, NULL);
+  if (status) {
+    free(made);
+    return status;
+  }
+  for (int i = 0; i < WORKSPACES_AT_ONCE; i++) {
+    made[i] = (struct workspace){pool->spare, pool, 0, (struct sumac_work *)(uintptr_t)memory + i};
+    pool->spare = &made[i];
+  }
+  return SUMAC_OK;
+}
+
+static sumac_status take_workspace(struct sumac_cuda_device *d, struct sumac_cuda_pool *pool,
+                                   struct workspace **taken) {
+  sumac_status status = pool->spare ? SUMAC_OK : more_workspaces(d, pool);
+  if (status) return status;
+  *taken = pool->spare;
+  pool->spare = pool->spare->next;
+  return SUMAC_OK;
+}
+
+/* A graph that held a workspace is gone. No driver call is allowed here. */
+static void give_back(void *argument) {
+  struct workspace *w = argument;
+  pthread_mutex_lock(&w->pool->lock);
+  w->next = w->pool->spare;
+  w->pool->spare = w;
+  pthread_mutex_unlock(&w->pool->lock);
+}
+
+static sumac_status workspace_of_graph(struct sumac_cuda_device *d, CUgraph graph, struct sumac_work **work) {
+  struct sumac_cuda_pool *pool = pool_of(d);
+  struct workspace *w = NULL;
+  pthread_mutex_lock(&pool->lock);
+  sumac_status status = take_workspace(d, pool, &w);
+  pthread_mutex_unlock(&pool->lock);
+  if (status) return status;
+  CUuserObject object;
+  CUresult result =
+      d->driver->cuUserObjectCreate(&object, w, give_back, 1, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC);
+  if (result != CUDA_SUCCESS)
+    give_back(w);
+  else
+    result = d->driver->cuGraphRetainUserObject(graph, object, 1, CU_GRAPH_USER_OBJECT_MOVE);
+  if (result != CUDA_SUCCESS) return sumac_driver_fail("a graph cannot hold its workspace", result);
+  *work = w->work;
+  return SUMAC_OK;
+}
+
+static sumac_status workspace_of_stream(struct sumac_cuda_device *d, CUstream stream,
+                                        struct sumac_work **work) {
+  struct sumac_cuda_pool *pool = pool_of(d);
+  unsigned long long id;
+  CUresult result = d->driver->cuStreamGetId(stream, &id);
+  if (result != CUDA_SUCCESS) return sumac_driver_fail("the stream is not valid", result);
+  struct workspace *w = atomic_load_explicit(&pool->streams, memory_order_acquire);
+  while (w && w->stream != id) w = w->next;
+  if (!w) {
+    pthread_mutex_lock(&pool->lock);
+    for (w = atomic_load(&pool->streams); w && w->stream != id;) w = w->next;
+    sumac_status status = w ? SUMAC_OK : take_workspace(d, pool, &w);
+    if (!status && w->stream != id) {
+      w->stream = id;
+      w->next = atomic_load(&pool->streams);
+      atomic_store_explicit(&pool->streams, w, memory_order_release);
+    }
+    pthread_mutex_unlock(&pool->lock);
+    if (status) return status;
+  }
+  *work = w->work;
+  return SUMAC_OK;
+}
+
+static sumac_status take_reply(struct sumac_cuda_device *d, struct reply **taken) {
+  struct sumac_cuda_pool *pool = pool_of(d);
+  sumac_status status = SUMAC_OK;
+  pthread_mutex_lock(&pool->lock);
+  if (!pool->replies) {
+    void *memory = NULL;
+    status = get_memory(d, REPLIES_AT_ONCE * sizeof(struct reply), NULL, &memory);
+    for (int i = 0; !status && i < REPLIES_AT_ONCE; i++) {
+      struct reply *r = (struct reply *)memory + i;
+      r->next = pool->replies;
+      pool->replies = r;
+    }
+  }
+  if (!status) {
+    *taken = pool->replies;
+    pool->replies = (*taken)->next;
+    memset((*taken)->word, 0, sizeof(*taken)->word);
+  }
+  pthread_mutex_unlock(&pool->lock);
+  return status;
+}
+
+static void return_reply(struct sumac_cuda_device *d, struct reply *r) {
+  struct sumac_cuda_pool *pool = pool_of(d);
+  pthread_mutex_lock(&pool->lock);
+  r->next = pool->replies;
+  pool->replies = r;
+  pthread_mutex_unlock(&pool->lock);
+}
+
+static sumac_status range_flag(struct sumac_cuda_device *d, uint32_t **flag) {
+  struct sumac_cuda_pool *pool = pool_of(d);
+  sumac_status status = SUMAC_OK;
+  pthread_mutex_lock(&pool->lock);
+  void *memory = pool->range;
+  if (!memory) status = get_memory(d, sizeof *pool->range, NULL, &memory);
+  if (!status) *flag = pool->range = memory;
+  pthread_mutex_unlock(&pool->lock);
+  return status;
+}
+
+/* ---- kernels */
+
+static const char *const names[] = {
+/* clang-format off */
+#define NAME(MAP, ID) "sumac_exact_" MAP "_" #ID, "sumac_exact_" MAP "_" #ID "_strided",
+/* clang-format on */
+#define SUMAC_DTYPE(ID, ...) NAME("sum", ID)
+#include "model/dtypes.def"
+#undef SUMAC_DTYPE
+#define SUMAC_DTYPE(ID, ...) NAME("abs", ID)
+#include "model/dtypes.def"
+#undef SUMAC_DTYPE
+#define SUMAC_DTYPE(ID, ...) NAME("square", ID)
+#include "model/dtypes.def"
+#undef SUMAC_DTYPE
+#define SUMAC_DTYPE(ID, ...) NAME("dot", ID)
+#include "model/dtypes.def"
+#undef SUMAC_DTYPE
+#define SUMAC_DTYPE(ID, ...) NAME("moments", ID)
+#include "model/dtypes.def"
+#undef SUMAC_DTYPE
+};
+
+static int kernel_index(const struct sumac_plan *plan, bool strided) {
+  return 2 * (plan->map * SUMAC_TYPES + plan->type) + strided;
+}
+
+const char *sumac_cuda_kernel_name(enum sumac_map map, enum sumac_type type, bool strided) {
+  return names[2 * (map * SUMAC_TYPES + type) + strided];
+}
+
+/* ---- launches */
+
+_Thread_local int sumac_cuda_threads, sumac_cuda_blocks; /* for tuning: 0: as below */
+
+/* Threads a block and blocks. `vectors` of 16 bytes are to be read. Small inputs take one block, so that
+ * nothing needs to be merged; then as many as there are tiles; then as many as the device holds. */
+static void choose_shape(const struct sumac_cuda_device *d, const struct sumac_plan *plan, uint64_t vectors,
+                         int loads, int *threads, int *blocks) {
+  int most = sumac_most_threads(plan->type, plan->map);
+  if (vectors <= 1024)
+    *threads = 256;
+  else if (vectors <= 1 << 16)
+    *threads = 128;
+  else
+    *threads = most;
+  if (vectors < (uint64_t)*threads * (uint64_t)loads)
+    *threads = (int)((vectors + (uint64_t)loads - 1) / (uint64_t)loads + 31) / 32 * 32;
+  if (*threads < 32) *threads = 32;
+  if (*threads > most) *threads = most;
+  if (sumac_cuda_threads) *threads = sumac_cuda_threads;
+  int shared = sumac_block_bytes(plan->type, plan->map, *threads);
+  int resident = sumac_least_blocks(plan->type, plan->map) * most / *threads;
+  if (resident > d->shared / (shared + 1024)) resident = d->shared / (shared + 1024);
+  if (resident < 1) resident = 1;
+  uint64_t tile = (uint64_t)*threads * (uint64_t)loads, want = (vectors + tile - 1) / tile;
+  uint64_t held = (uint64_t)d->info.multiprocessors * (uint64_t)resident;
+  if (held > SUMAC_BLOCKS) held = SUMAC_BLOCKS;
+  *blocks = (int)(vectors <= 1024 ? 1 : want < held ? want : held);
+  if (*blocks < 1) *blocks = 1;
+  if (sumac_cuda_blocks) *blocks = sumac_cuda_blocks;
+}
+
+static bool is_dense(const struct sumac_plan *plan) {
+  const struct sumac_dims *d = &plan->inner;
+  int64_t size = sumac_types[plan->type].size;
+  uintptr_t x = (uintptr_t)plan->data[0], y = (uintptr_t)plan->data[1];
+  if (d->ndim > 1 || (x % (uintptr_t)size) != 0) return false;
+  if (d->ndim == 1 && (d->stride[0][0] != size || d->stride[1][0] != size)) return false;
+  return plan->map != SUMAC_M_DOT || x % 16 == y % 16;
+}
+
+static bool is_aligned(const struct sumac_plan *plan) {
+  int64_t size = sumac_types[plan->type].size;
+  uintptr_t all = (uintptr_t)plan->data[0] | (uintptr_t)plan->data[1];
+  for (int i = 0; i < plan->inner.ndim; i++)
+    all |= (uintptr_t)plan->inner.stride[0][i] | (uintptr_t)plan->inner.stride[1][i];
+  return all % (uintptr_t)size == 0;
+}
+
+static sumac_status launch(struct sumac_cuda_device *d, const struct sumac_plan *plan, CUstream stream,
+                           struct sumac_launch_strided *a) {
+  bool strided = !is_dense(plan);
+  int index = kernel_index(plan, strided), threads, blocks;
+  CUkernel kernel;
+  sumac_status status = sumac_cuda_kernel(d, index, names[index], &kernel);
+  if (status) return status;
+  int loads = strided ? 1 : sumac_loads(plan->type, plan->map);
+  uint64_t vectors = (a->base.n + 15) / (uint64_t)(16 / sumac_types[plan->type].size);
+  choose_shape(d, plan, vectors, loads, &threads, &blocks);
+  uint64_t head = (uintptr_t)a->base.x % 16, bytes = head + a->base.n * sumac_types[plan->type].size,
+           tile = 16 * (uint64_t)threads * (uint64_t)loads;
+  a->base.tiles = bytes / tile;
+  bool edge = bytes % tile != 0;
+  if (head && edge && a->base.tiles && blocks == 1)
+    blocks = 2; /* block 0 begins with the head, and one with the edge */
+  a->base.edge_block = edge ? (uint32_t)(a->base.tiles % (uint64_t)blocks) : ~0u;
+  if (head && a->base.tiles && a->base.edge_block == 0) a->base.edge_block = 1;
+  if (strided) {
+    a->ndim = plan->inner.ndim;
+    a->aligned = is_aligned(plan);
+    memcpy(a->shape, plan->inner.shape, sizeof a->shape);
+    memcpy(a->stride, plan->inner.stride, sizeof a->stride);
+  }
+  CUlaunchAttribute overlap = {.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION};
+  overlap.value.programmaticStreamSerializationAllowed = 1;
+  CUlaunchConfig config = {.gridDimX = (unsigned)blocks,
+                           .gridDimY = 1,
+                           .gridDimZ = 1,
+                           .blockDimX = (unsigned)threads,
+                           .blockDimY = 1,
+                           .blockDimZ = 1,
+                           .sharedMemBytes = (unsigned)sumac_block_bytes(plan->type, plan->map, threads),
+                           .hStream = stream,
+                           .attrs = &overlap,
+                           .numAttrs = 1};
+  void *arguments[] = {a}; /* a dense kernel takes its first part */
+  CUresult result = d->driver->cuLaunchKernelEx(&config, (CUfunction)(void *)kernel, arguments, NULL);
+  return result == CUDA_SUCCESS ? SUMAC_OK : sumac_driver_fail("a reduction cannot be launched", result);
+}
+
+/* The workspace of a launch on this stream; whether the stream is being captured. */
+static sumac_status find_workspace(struct sumac_cuda_device *d, CUstream stream, struct sumac_work **work,
+                                   bool *captured) {
+  CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
+  uint64_t id;
+  CUgraph graph = NULL;
+  CUresult result = d->driver->cuStreamGetCaptureInfo_v2(stream, &capture, &id, &graph, NULL, NULL);
+  if (result != CUDA_SUCCESS) return sumac_driver_fail("the stream is not valid", result);
+  *captured = capture == CU_STREAM_CAPTURE_STATUS_ACTIVE;
+  return *captured ? workspace_of_graph(d, graph, work) : workspace_of_stream(d, stream, work);
+}
+
+static void fill(struct sumac_launch *a, const struct sumac_plan *plan) {
+  a->x = plan->data[0];
+  a->y = plan->data[1];
+  a->n = (uint64_t)plan->inner.n;
+  a->repeat = (uint64_t)plan->repeat;
+}
+
+static const char host_in_capture[] =
+    "a result in host memory needs a synchronisation, which a stream that is being captured does not allow; "
+    "give a tensor in device memory";
+
+/* One result, at `out`: device memory, or, with `reply`, the host through it. */
+static sumac_status reduce_one(struct sumac_cuda_device *d, const struct sumac_plan *plan, void *out,
+                               struct reply *reply, uint32_t *flag) {
+  struct sumac_launch_strided a;
+  CUstream stream = plan->stream;
+  bool captured;
+  memset(&a.base, 0, sizeof a.base);
+  fill(&a.base, plan);
+  a.base.finish = plan->finish;
+  a.base.out_type = *plan->finish.out;
+  a.base.must_fit_i64 = plan->acc == SUMAC_ACC_I64;
+  a.base.out = reply ? (void *)&reply->bits : out;
+  a.base.range = reply ? &reply->range : flag;
+  sumac_status status = find_workspace(d, stream, &a.base.work, &captured);
+  if (status) return status;
+  if (captured && reply) return sumac_fail(SUMAC_ERR_ARGUMENT, "%s", host_in_capture);
+  if ((status = launch(d, plan, stream, &a)) || !reply) return status;
+  CUresult result = d->driver->cuStreamSynchronize(stream);
+  if (result != CUDA_SUCCESS) return sumac_driver_fail("a reduction failed on the device", result);
+  memcpy(out, &reply->bits, plan->finish.out->size);
+  return SUMAC_OK;
+}
+
+static sumac_status check_supported(const struct sumac_plan *plan) {
+  if (plan->map >= SUMAC_M_MIN)
+    return sumac_fail(SUMAC_ERR_UNSUPPORTED,
+                      "min, max, argmin, argmax and norminf are not supported on CUDA devices");
+  if (plan->acc == SUMAC_ACC_F64 || plan->acc == SUMAC_ACC_F32)
+    return sumac_fail(SUMAC_ERR_UNSUPPORTED,
+                      "accumulator %s is not supported on CUDA devices; there are exact and i64",
+                      sumac_acc_name(plan->acc));
+  return SUMAC_OK;
+}
+
+sumac_status sumac_cuda_reduce(const struct sumac_plan *plan) {
+  struct sumac_cuda_device *d;
+  struct reply *reply = NULL;
+  uint32_t *flag = NULL;
+  bool pushed, range = false;
+  sumac_status status = check_supported(plan);
+  if (status || (status = sumac_cuda_device(plan->device, &d)) || (status = sumac_cuda_enter(d, &pushed)))
+    return status;
+  status = plan->out_on_device ? range_flag(d, &flag) : take_reply(d, &reply);
+  /* Each result is a launch of its own. */
+  struct sumac_plan one = *plan;
+  const struct sumac_dims *o = &plan->outer;
+  for (int64_t k = 0; k < o->n && !status; k++) {
+    char *out = plan->out;
+    int64_t rest = k;
+    one.data[0] = plan->data[0];
+    one.data[1] = plan->data[1];
+    for (int i = o->ndim - 1; i >= 0; rest /= o->shape[i], i--) {
+      int64_t index = rest % o->shape[i];
+      one.data[0] += index * o->stride[0][i];
+      one.data[1] += index * o->stride[1][i];
+      out += index * plan->out_stride[i];
+    }
+    status = reduce_one(d, &one, out, reply, flag);
+  }
+  if (reply) {
+    range = reply->range != 0;
+    return_reply(d, reply);
+  }
+  sumac_cuda_leave(d, pushed);
+  if (!status && range)
+    return sumac_fail(SUMAC_ERR_RANGE, "a result does not fit %s%s; it was written saturated",
+                      plan->finish.out->name, plan->acc == SUMAC_ACC_I64 ? " or its i64 accumulator" : "");
+  return status;
+}
+
+/* Adds canonical limbs of one format to those of a wider one. */
+static void add_limbs(int64_t *to, struct sumac_format f, const int64_t *from, struct sumac_format own) {
+  int shift = (f.bias - own.bias) / 32;
+  for (int i = 0; i < own.limbs; i++) {
+    if (i + shift < f.limbs)
+      to[i + shift] += from[i];
+    else if (i + shift == f.limbs) /* sign extension */
+      to[f.limbs - 1] += (int64_t)((uint64_t)from[i] << 32);
+  }
+  sumac_carry(to, f.limbs);
+}
+
+sumac_status sumac_cuda_accumulate(const struct sumac_plan *plan, struct sumac_state_sums *into) {
+  struct sumac_cuda_device *d;
+  struct reply *reply;
+  bool pushed, captured;
+  sumac_status status;
+  if ((status = sumac_cuda_device(plan->device, &d)) || (status = sumac_cuda_enter(d, &pushed)))
+    return status;
+  if (!(status = take_reply(d, &reply))) {
+    struct sumac_launch_strided a;
+    memset(&a.base, 0, sizeof a.base);
+    fill(&a.base, plan);
+    a.base.add_words = 1;
+    a.base.out = reply->word;
+    status = find_workspace(d, plan->stream, &a.base.work, &captured);
+    if (!status && captured) status = sumac_fail(SUMAC_ERR_ARGUMENT, "%s", host_in_capture);
+    if (!status && !(status = launch(d, plan, plan->stream, &a))) {
+      CUresult result = d->driver->cuStreamSynchronize(plan->stream);
+      if (result != CUDA_SUCCESS) status = sumac_driver_fail("a reduction failed on the device", result);
+    }
+    if (!status) {
+      const struct sumac_type_info *t = &sumac_types[plan->type];
+      bool moments = plan->map == SUMAC_M_MOMENTS;
+      struct sumac_format own = sumac_is_product(plan->map) ? t->product : t->sum;
+      const int64_t *word = (const int64_t *)reply->word, *square = word + own.limbs,
+                    *count = square + (moments ? t->product.limbs : 0);
+      add_limbs(into->sum_limb, into->sum, word, own);
+      if (moments) add_limbs(into->square_limb, into->square, square, t->product);
+      struct sumac_counts c = {count[0], count[1], count[2], count[3], count[4]};
+      sumac_counts_add(&into->counts, &c);
+    }
+    return_reply(d, reply);
+  }
+  sumac_cuda_leave(d, pushed);
+  return status;
+}
+
+sumac_status sumac_cuda_check(int ordinal) {
+  struct sumac_cuda_device *d;
+  bool pushed;
+  uint32_t *flag = NULL;
+  sumac_status status;
+  if ((status = sumac_cuda_device(ordinal, &d)) || (status = sumac_cuda_enter(d, &pushed))) return status;
+  status = range_flag(d, &flag);
+  sumac_cuda_leave(d, pushed);
+  if (status) return status;
+  bool range = __atomic_exchange_n(flag, 0, __ATOMIC_ACQ_REL) != 0;
+  return range ? sumac_fail(SUMAC_ERR_RANGE,
+                            "an integer result on CUDA device %d did not fit; it was written saturated",
+                            ordinal)
+               : SUMAC_OK;
+}
+
+sumac_status sumac_cuda_warm(int ordinal) {
+  struct sumac_cuda_device *d;
+  struct reply *reply;
+  bool pushed;
+  uint32_t *flag;
+  struct sumac_work *work;
+  sumac_status status;
+  if ((status = sumac_cuda_device(ordinal, &d)) || (status = sumac_cuda_enter(d, &pushed))) return status;
+  status = range_flag(d, &flag);
+  if (!status && !(status = take_reply(d, &reply))) return_reply(d, reply);
+  if (!status) status = workspace_of_stream(d, NULL, &work);
+  for (int i = 0; !status && i < (int)(sizeof names / sizeof *names); i++) {
+    CUkernel kernel;
+    status = sumac_cuda_kernel(d, i, names[i], &kernel);
+  }
+  sumac_cuda_leave(d, pushed);
+  return status;
+}
+
+int sumac_cuda_loads(sumac_op op, sumac_dtype dtype) {
+  sumac_status status;
+  return sumac_loads(sumac_type_of(dtype, "dtype", &status), (enum sumac_map)sumac_ops[op].map);
+}
+
+sumac_status sumac_cuda_slow_tiles(int ordinal, CUstream stream, uint64_t *count) {
+  struct sumac_cuda_device *d;
+  bool pushed;
+  struct sumac_work *work;
+  sumac_status status;
+  if ((status = sumac_cuda_device(ordinal, &d)) || (status = sumac_cuda_enter(d, &pushed))) return status;
+  status = workspace_of_stream(d, stream, &work);
+  if (!status) {
+    CUresult result = d->driver->cuStreamSynchronize(stream);
+    if (result == CUDA_SUCCESS)
+      result =
+          d->driver->cuMemcpyDtoHAsync_v2(count, (CUdeviceptr)(uintptr_t)&work->slow, sizeof *count, stream);
+    if (result == CUDA_SUCCESS) result = d->driver->cuStreamSynchronize(stream);
+    if (result != CUDA_SUCCESS) status = sumac_driver_fail("a workspace cannot be read", result);
+  }
+  sumac_cuda_leave(d, pushed);
+  return status;
+}
