@@ -143,16 +143,11 @@ static void exact_add(void *arg, const void *x, const void *y, size_t n) {
     r->loops->exact[r->map][r->type](&r->sum, x, y, n);
 }
 
-static void number_merge(struct sumac_exact *into, const struct sumac_exact *from) {
-  for (int i = 0; i < into->format.limbs; i++) into->limb[i] += from->limb[i];
-  sumac_exact_settle(into);
-}
-
 static void number_multiply(struct sumac_exact *x, int64_t factor) {
   sumac_i128 carry = 0;
-  for (int i = 0; i < x->format.limbs; i++) {
+  for (int i = x->low; i < x->high; i++) {
     carry += (sumac_i128)x->limb[i] * factor;
-    x->limb[i] = i == x->format.limbs - 1 ? (int64_t)carry : (int64_t)(carry & 0xffffffff);
+    x->limb[i] = i == x->high - 1 ? (int64_t)carry : (int64_t)(carry & 0xffffffff);
     carry >>= 32;
   }
 }
@@ -163,9 +158,9 @@ static void exact_settle(struct exact_run *r) {
 }
 
 static void exact_merge(struct exact_run *into, const struct exact_run *from) {
-  number_merge(&into->sum.number, &from->sum.number);
+  sumac_exact_merge(&into->sum.number, &from->sum.number);
   sumac_counts_add(&into->sum.counts, &from->sum.counts);
-  if (into->map == SUMAC_M_MOMENTS) number_merge(&into->square.number, &from->square.number);
+  if (into->map == SUMAC_M_MOMENTS) sumac_exact_merge(&into->square.number, &from->square.number);
 }
 
 static void exact_multiply(struct exact_run *r, int64_t repeat) {
@@ -242,7 +237,8 @@ static void exact_reduce(sumac_context *context, const struct sumac_plan *plan, 
 
 static bool exceeds_i64(const struct sumac_exact *number) {
   bool range = false;
-  struct sumac_real r = sumac_real_of_limbs(number->limb, number->format.limbs, number->format.bias);
+  struct sumac_format f = sumac_exact_format(number);
+  struct sumac_real r = sumac_real_of_limbs(number->limb + number->low, f.limbs, f.bias);
   sumac_round(r, &sumac_types[SUMAC_T_I64], false, &range);
   return range;
 }
@@ -257,8 +253,15 @@ static void exact_result(sumac_context *context, const struct sumac_plan *plan, 
   if (plan->acc == SUMAC_ACC_I64)
     *range |=
         exceeds_i64(&total.sum.number) || (plan->map == SUMAC_M_MOMENTS && exceeds_i64(&total.square.number));
-  *bits = sumac_finish_sums(&plan->finish, &total.sum.counts, total.sum.number.limb, total.sum.number.format,
-                            total.square.number.limb, t->product, range);
+  const struct sumac_exact *s = &total.sum.number,
+                           *q = plan->map == SUMAC_M_MOMENTS ? &total.square.number : s;
+  *bits = sumac_finish_sums(&plan->finish, &total.sum.counts, s->limb + s->low, sumac_exact_format(s),
+                            q->limb + q->low, sumac_exact_format(q), range);
+}
+
+static void add_limbs(int64_t *limb, int count, const struct sumac_exact *from) {
+  for (int i = from->low; i < from->high; i++) limb[i] += from->limb[i];
+  sumac_carry(limb, count);
 }
 
 sumac_status sumac_cpu_accumulate(sumac_context *context, const struct sumac_plan *plan,
@@ -274,12 +277,8 @@ sumac_status sumac_cpu_accumulate(sumac_context *context, const struct sumac_pla
   exact_reduce(context, plan, plan->data, true, scratch, &total);
   sumac_fp_leave(fp);
   sumac_free(context, scratch, size);
-  for (int i = 0; i < into->sum.limbs; i++) into->sum_limb[i] += total.sum.number.limb[i];
-  sumac_carry(into->sum_limb, into->sum.limbs);
-  if (plan->map == SUMAC_M_MOMENTS) {
-    for (int i = 0; i < into->square.limbs; i++) into->square_limb[i] += total.square.number.limb[i];
-    sumac_carry(into->square_limb, into->square.limbs);
-  }
+  add_limbs(into->sum_limb, into->sum.limbs, &total.sum.number);
+  if (plan->map == SUMAC_M_MOMENTS) add_limbs(into->square_limb, into->square.limbs, &total.square.number);
   sumac_counts_add(&into->counts, &total.sum.counts);
   return SUMAC_OK;
 }

@@ -124,7 +124,7 @@ SUMAC_INLINE void exact_bytes(enum sumac_type type, enum sumac_map map, struct s
     n -= count;
   }
   sumac_exact_add(&sum->number, total, type == SUMAC_T_E4M3FN ? -10 : -17);
-  sumac_carry(sum->number.limb, sum->number.format.limbs + SUMAC_SPARE_LIMBS);
+  sumac_exact_settle(&sum->number);
 }
 
 #endif

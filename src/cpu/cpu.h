@@ -11,20 +11,19 @@
 #include "exact/exact.h"
 
 /* One exact sum in progress: a number, and windows above it (fold.tmpl.h tells how). What tiles left in
- * window k waits in lanes[k]: integers in units of 2^unit[k], in two halves, each lane-tile 2^62 up. */
-enum { SUMAC_MAX_WINDOWS = 5, SUMAC_MAX_LANES = 8, SUMAC_BY_EXPONENT = 99 };
+ * window k waits in waiting[k], in units of 2^unit[k]. */
+enum { SUMAC_MAX_WINDOWS = 5, SUMAC_BY_EXPONENT = 99 };
 
 struct sumac_sum {
-  struct sumac_exact number;
   struct sumac_counts counts;
   int windows;          /* tried on the next tile; 0: not chosen yet; SUMAC_BY_EXPONENT: none will do */
   int exponent;         /* of window 0 */
   size_t hold, backoff; /* elements to stay with more windows than usual; how many the next time */
+  int tiles;            /* since the last flush */
+  int open;             /* windows 0 ... open - 1 are set; the others, and limbs, when they are needed */
   int unit[SUMAC_MAX_WINDOWS];
-  int64_t waiting[SUMAC_MAX_WINDOWS]; /* lane-tiles */
-  struct sumac_lanes {
-    uint64_t low[SUMAC_MAX_LANES], high[SUMAC_MAX_LANES];
-  } lanes[SUMAC_MAX_WINDOWS];
+  sumac_i128 waiting[SUMAC_MAX_WINDOWS];
+  struct sumac_exact number;
 };
 
 void sumac_sum_init(struct sumac_sum *sum, struct sumac_format format);

@@ -16,7 +16,7 @@
  * that way (docs/perf-log.md). Then a tile is n elements at x, n at x + apart, and so on.
  */
 
-enum { LANES = VB / 8, GROUP = 2 * LANES, TILE = VB > 16 ? 4096 : 2048 };
+enum { LANES = VB / 8, GROUP = 2 * LANES, TILE = VB > 16 ? 4096 : 2048, SAMPLE = 64 };
 
 /* Elements per step of a loop: a group, or a cache line if that is more; for 16 bits, two vectors; for 8 bits
  * one, since more would be much code. */
@@ -169,22 +169,16 @@ SUMAC_INLINE bool has_narrow_tile(enum sumac_type type, enum sumac_map map) {
 
 /* Makes window k count in units of 2^unit. Before the loop, so that no call is left behind it. */
 SUMAC_INLINE void open_window(struct sumac_sum *sum, int k, int unit) {
-  if (sum->unit[k] == unit) return;
-  if (sum->waiting[k]) sumac_sum_flush(sum);
+  if (k < sum->open && sum->unit[k] == unit) return;
+  if (k < sum->open && sum->waiting[k]) sumac_sum_flush(sum);
+  for (; sum->open <= k; sum->open++) sum->waiting[sum->open] = 0;
   sum->unit[k] = unit;
 }
 
-/* Adds what a tile left in window k, lane by lane: integers below 2^62 in magnitude, each 2^62 up. */
+/* Adds what a tile left in window k: a signed integer a lane. */
 SUMAC_INLINE void commit(struct sumac_sum *sum, int k, vu64 v) {
-  struct sumac_lanes *lanes = &sum->lanes[k];
-  vu64 low, high;
-  memcpy(&low, lanes->low, VB);
-  memcpy(&high, lanes->high, VB);
-  low += v & UINT32_MAX;
-  high += v >> 32;
-  memcpy(lanes->low, &low, VB);
-  memcpy(lanes->high, &high, VB);
-  sum->waiting[k] += LANES;
+  SUMAC_UNROLL
+  for (int i = 0; i < LANES; i++) sum->waiting[k] += (int64_t)v[i];
 }
 
 /* Range checks of the types that are certified as integers, before any conversion: the greatest and the
@@ -304,8 +298,7 @@ SUMAC_INLINE bool fold_streams(enum sumac_type type, enum sumac_map map, bool wi
   for (int k = 0; k < W; k++) {
     uint64_t adds =
         (size_t)S * n / LANES * ((k < K) + (low && k > 0)); /* 1024 a lane of 2^51, and 1024 of 2^50 */
-    vu64 v = acc[k] + (((uint64_t)1 << 62) - adds * (uint64_t)((vu64)magic[k])[0]);
-    commit(sum, k, v);
+    commit(sum, k, acc[k] - adds * (uint64_t)((vu64)magic[k])[0]);
   }
   return true;
 }
@@ -380,8 +373,8 @@ SUMAC_INLINE bool narrow_streams(enum sumac_type type, enum sumac_map map, int S
     if (u < 2) whole = widen_add(whole, acc[u] - adds * bits);
     part = widen_add(part, (vu32) __builtin_convertvector(rest[u] * scale, vi32));
   }
-  commit(sum, 0, whole + (((uint64_t)1 << 62) - ((uint64_t)4 << 31)));
-  commit(sum, 1, part + (((uint64_t)1 << 62) - ((uint64_t)8 << 31)));
+  commit(sum, 0, whole - ((uint64_t)4 << 31));
+  commit(sum, 1, part - ((uint64_t)8 << 31));
   return true;
 }
 
@@ -389,6 +382,13 @@ SUMAC_INLINE bool narrow_tile(enum sumac_type type, enum sumac_map map, struct s
                               size_t n, size_t apart) {
   if (VB > 16 && apart) return narrow_streams(type, map, streams_of(map), sum, x, n, apart);
   return narrow_streams(type, map, 1, sum, x, n, 0);
+}
+
+/* Of a number > 0. */
+SUMAC_INLINE int floor_log2(double v) {
+  uint64_t bits;
+  memcpy(&bits, &v, sizeof bits);
+  return bits >> 52 ? (int)(bits >> 52) - 1023 : 63 - __builtin_clzll(bits) - 1074;
 }
 
 /* Exponents of the greatest and the least non-zero |h| in a tile; false if an h is inf or NaN. */
@@ -414,8 +414,8 @@ SUMAC_INLINE bool tile_span(enum sumac_type type, enum sumac_map map, const char
     l = least[i] < l ? least[i] : l;
   }
   if (v_or64((vu64)special)) return false;
-  *top = m > 0 ? ilogb(m) : -1074;
-  *bottom = m > 0 ? ilogb(l) : -1074;
+  *top = m > 0 ? floor_log2(m) : -1074;
+  *bottom = m > 0 ? floor_log2(l) : -1074;
   return true;
 }
 
@@ -470,7 +470,7 @@ SUMAC_INLINE bool bins_flush(struct sumac_sum *sum, uint64_t *bin, int width) {
       sumac_exact_add(&sum->number, low + (sumac_i128)high * ((int64_t)1 << 32),
                       bin_exponent(width) + first - 1);
   }
-  sumac_carry(sum->number.limb, sum->number.format.limbs + SUMAC_SPARE_LIMBS);
+  sumac_exact_settle(&sum->number);
   return special;
 }
 
@@ -628,8 +628,7 @@ SUMAC_INLINE void first_window(enum sumac_type type, enum sumac_map map, struct 
   sum->windows = least;
   sum->exponent = fixed_exponent(type, map);
   if (sum->exponent != INT_MIN) return;
-  size_t sample = least == 1 ? 256 : 64;
-  bool finite = tile_span(type, map, x, y, n < sample ? n : sample, &top, &bottom);
+  bool finite = tile_span(type, map, x, y, n < SAMPLE ? n : SAMPLE, &top, &bottom);
   if (!finite) top = bottom = 0; /* any will do */
   top += least == 1 || map == SUMAC_M_MOMENTS ? 3 : 7;
   sum->exponent = top < 1023 ? top : 1023;
@@ -656,7 +655,7 @@ SUMAC_INLINE void add_tile(enum sumac_type type, enum sumac_map map, struct suma
                            const char *y, size_t n, size_t apart, struct tiles tiles) {
   const int least = least_windows(type, map);
   if (!sum->windows) first_window(type, map, sum, x, y, n);
-  if (sum->waiting[0] > 1 << 28) sumac_sum_flush(sum); /* far below what lanes hold */
+  if (++sum->tiles > 1 << 26) sumac_sum_flush(sum); /* a tile leaves less than 2^65 in a window */
   if (sum->hold) {
     size_t all = apart ? n * (size_t)streams_of(map) : n;
     sum->hold -= all < sum->hold ? all : sum->hold;

@@ -190,7 +190,7 @@ SUMAC_INLINE void exact_integers(enum sumac_type type, enum sumac_map map, struc
       sumac_exact_add(number, dot_narrow(type, x, y, count), 0);
     else
       sumac_exact_add(number, sum_integers(type, map, x, count), 0);
-    sumac_carry(number->limb, number->format.limbs + SUMAC_SPARE_LIMBS);
+    sumac_exact_settle(number);
     x += count * size;
     y += count * size;
     n -= count;

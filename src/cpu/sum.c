@@ -6,20 +6,18 @@
 #include "cpu/cpu.h"
 
 void sumac_sum_init(struct sumac_sum *sum, struct sumac_format format) {
-  memset(sum, 0, sizeof *sum);
+  memset(sum, 0, offsetof(struct sumac_sum, unit));
   sum->number.format = format;
+  sum->number.low = sum->number.high = 0;
 }
 
 void sumac_sum_flush(struct sumac_sum *sum) {
-  for (int k = 0; k < SUMAC_MAX_WINDOWS; k++) {
+  for (int k = 0; k < sum->open; k++) {
     if (!sum->waiting[k]) continue;
-    struct sumac_lanes *lanes = &sum->lanes[k];
-    sumac_i128 total = -((sumac_i128)sum->waiting[k] << 62);
-    for (int i = 0; i < SUMAC_MAX_LANES; i++) total += ((sumac_i128)lanes->high[i] << 32) + lanes->low[i];
-    sumac_exact_add(&sum->number, total, sum->unit[k]);
+    sumac_exact_add(&sum->number, sum->waiting[k], sum->unit[k]);
     sum->waiting[k] = 0;
-    memset(lanes, 0, sizeof *lanes);
   }
+  sum->tiles = 0;
   sumac_exact_settle(&sum->number);
 }
 
@@ -30,7 +28,7 @@ void sumac_sum_by_element(struct sumac_sum *sum, const struct sumac_type_info *t
     if (map == SUMAC_M_DOT) b = sumac_decode(t, sumac_bits_at(t, y, i));
     sumac_exact_add_element(&sum->number, &sum->counts, map, a, b);
   }
-  sumac_carry(sum->number.limb, sum->number.format.limbs + SUMAC_SPARE_LIMBS);
+  sumac_exact_settle(&sum->number);
 }
 
 bool sumac_sum_specials(struct sumac_sum *sum, const struct sumac_type_info *t, enum sumac_map map,
@@ -68,7 +66,8 @@ void sumac_sum_note_zeros(struct sumac_sum *sum, const struct sumac_type_info *t
 
 void sumac_pad(const struct sumac_type_info *t, void *to, const void *x, size_t n, size_t width,
                bool negative) {
+  uint64_t fill = negative ? (uint64_t)1 << (t->dtype.bits - 1) : 0;
+  for (int bits = t->dtype.bits; bits < 64; bits *= 2) fill |= fill << bits;
+  for (size_t i = 0; i < width * t->size; i += sizeof fill) memcpy((char *)to + i, &fill, sizeof fill);
   memcpy(to, x, n * t->size);
-  for (size_t i = n; i < width; i++)
-    sumac_put_bits(t, to, i, negative ? (uint64_t)1 << (t->dtype.bits - 1) : 0);
 }

@@ -18,9 +18,11 @@ __extension__ typedef unsigned __int128 sumac_u128;
 /* Room above the format's top limb: a wide term added near the top spills its sign extension there. */
 #define SUMAC_SPARE_LIMBS 4
 
+/* Limbs low ... high - 1 are occupied. The others are zero, and not even set: most sums occupy a few. */
 struct sumac_exact {
-  int64_t limb[SUMAC_MAX_LIMBS + SUMAC_SPARE_LIMBS];
   struct sumac_format format;
+  int low, high;
+  int64_t limb[SUMAC_MAX_LIMBS + SUMAC_SPARE_LIMBS];
 };
 
 /* Sums that no number can hold, and what decides the sign of a zero. All additive. */
@@ -47,15 +49,31 @@ SUMAC_HD static inline void sumac_carry(int64_t *limb, int count) {
   limb[count - 1] += carry;
 }
 
+/* Occupies limbs first ... last - 1 as well. */
+SUMAC_HD static inline void sumac_exact_occupy(struct sumac_exact *x, int first, int last) {
+  if (x->low == x->high) x->low = x->high = first;
+  while (x->low > first) x->limb[--x->low] = 0;
+  while (x->high < last) x->limb[x->high++] = 0;
+}
+
+/* The occupied limbs are a number in a format of its own. */
+SUMAC_HD static inline struct sumac_format sumac_exact_format(const struct sumac_exact *x) {
+  struct sumac_format f = {(int16_t)(x->high - x->low), (int16_t)(x->format.bias - 32 * x->low)};
+  return f;
+}
+
 /* Adds value * 2^exponent. |value| < 2^95; bits below the format's last place must be zero. The 4 limbs
  * touched may each be touched 2^30 times between carries. */
 SUMAC_HD static inline void sumac_exact_add(struct sumac_exact *x, sumac_i128 value, int exponent) {
+  if (!value) return;
   int place = exponent + x->format.bias;
   if (place < 0) { /* a window finer than the format: what lies below it is zero */
     value >>= -place < 127 ? -place : 127;
     place = 0;
   }
-  int64_t *limb = x->limb + (place >> 5);
+  int first = place >> 5;
+  int64_t *limb = x->limb + first;
+  sumac_exact_occupy(x, first, first + 4);
   value = (sumac_i128)((sumac_u128)value << (place & 31));
   limb[0] += (int64_t)(value & 0xffffffff);
   limb[1] += (int64_t)(value >> 32 & 0xffffffff);
@@ -63,13 +81,23 @@ SUMAC_HD static inline void sumac_exact_add(struct sumac_exact *x, sumac_i128 va
   limb[3] += (int64_t)(value >> 96);
 }
 
-/* Carries, spare limbs included, and folds the spare ones (sign extension by then) into the top limb. */
+/* Brings what is occupied, at least one limb, to canonical form; spare limbs, which are sign extension then,
+ * are folded into the format's top limb. The highest occupied limb takes whatever 2^62 elements can leave
+ * there. */
 SUMAC_HD static inline void sumac_exact_settle(struct sumac_exact *x) {
   int n = x->format.limbs;
-  sumac_carry(x->limb, n + SUMAC_SPARE_LIMBS);
+  if (x->low == x->high) sumac_exact_occupy(x, 0, 1);
+  sumac_carry(x->limb + x->low, x->high - x->low);
+  if (x->high <= n) return;
   x->limb[n - 1] += (int64_t)((uint64_t)x->limb[n] << 32);
-  SUMAC_HD_ROLLED
-  for (int i = 0; i < SUMAC_SPARE_LIMBS; i++) x->limb[n + i] = 0;
+  x->high = n;
+}
+
+/* Adds one number to another of the same format. */
+SUMAC_HD static inline void sumac_exact_merge(struct sumac_exact *into, const struct sumac_exact *from) {
+  sumac_exact_occupy(into, from->low, from->high);
+  for (int i = from->low; i < from->high; i++) into->limb[i] += from->limb[i];
+  sumac_exact_settle(into);
 }
 
 SUMAC_HD static inline void sumac_counts_add(struct sumac_counts *a, const struct sumac_counts *b) {

@@ -19,7 +19,7 @@ struct sumac_real {
   sumac_u128 bits;
   int exponent;
   bool negative, sticky;
-  uint8_t guard; /* two bits: a square root needs to know them */
+  int guard; /* two bits: a square root needs to know them */
 };
 
 SUMAC_HD static inline int sumac_bit_length(sumac_u128 v) {
@@ -48,7 +48,7 @@ SUMAC_HD static inline void sumac_real_fill(struct sumac_real *r, uint32_t first
   if (room) r->bits = r->bits << room | next >> (64 - room);
   r->exponent -= room;
   next <<= room;
-  r->guard = (uint8_t)(next >> 62);
+  r->guard = (int)(next >> 62);
   r->sticky |= next << 2 != 0;
 }
 
@@ -84,7 +84,7 @@ SUMAC_HD static inline struct sumac_real sumac_real_sqrt(struct sumac_real r) {
   if ((r.exponent - shift) & 1) shift--; /* 127 or 128 significant bits, even exponent */
   if (shift < 0) {                       /* 128 bits and an odd exponent: one bit becomes a guard */
     r.sticky |= r.guard & 1;
-    r.guard = (uint8_t)((unsigned)(r.bits & 1) << 1 | r.guard >> 1);
+    r.guard = (int)(r.bits & 1) << 1 | r.guard >> 1;
     r.bits >>= 1;
   } else {
     r.bits <<= shift;
