@@ -769,8 +769,8 @@ SUMAC_INLINE bool moments_streams(enum sumac_type type, int S, struct sumac_sum 
   SUMAC_UNROLL
   for (int k = 0; k < W; k++) {
     const uint64_t each = (size_t)S * n / LANES, adds = each * ((k < 2) + (low && k > 0));
-    if (k < K) commit(sum, k, acc[k] + (((uint64_t)1 << 62) - each * (uint64_t)((vu64)magic[k])[0]));
-    commit(square, k, acc_square[k] + (((uint64_t)1 << 62) - adds * (uint64_t)((vu64)magic_square[k])[0]));
+    if (k < K) commit(sum, k, acc[k] - each * (uint64_t)((vu64)magic[k])[0]);
+    commit(square, k, acc_square[k] - adds * (uint64_t)((vu64)magic_square[k])[0]);
   }
   return true;
 }
@@ -795,8 +795,8 @@ SUMAC_INLINE void add_moments(enum sumac_type type, struct sumac_sum *sum, struc
   const int streams = apart ? streams_of(SUMAC_M_MOMENTS) : 1;
   if (t->cls == SUMAC_C_FLOAT && n % step_of(t->size) == 0) {
     if (!sum->windows) first_window(type, SUMAC_M_MOMENTS, sum, x, x, n);
-    if (sum->waiting[0] > 1 << 28) sumac_sum_flush(sum);
-    if (square->waiting[0] > 1 << 28) sumac_sum_flush(square);
+    if (++sum->tiles > 1 << 26) sumac_sum_flush(sum);
+    if (++square->tiles > 1 << 26) sumac_sum_flush(square);
     if (!sum->hold && !square->hold && ways.both(sum, square, x, n, apart)) {
       sum->counts.n += (int64_t)n * streams;
       for (int s = 0; s < streams && !sum->counts.not_negative_zero; s++)
