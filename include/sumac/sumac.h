@@ -259,12 +259,12 @@ typedef struct sumac_options {
   const int32_t *axes; /* the axes to reduce, each in [−ndim, ndim), no axis twice. NULL: all axes.
                           Not NULL with naxes 0: none, each element is reduced by itself */
   int32_t naxes;
-  int32_t acc;          /* sumac_acc */
-  uint32_t flags;       /* SUMAC_KEEPDIMS | ... */
-  uint32_t reserved0;   /* must be zero */
-  int64_t ddof;         /* VAR, STD: n − ddof is the divisor; >= 0 */
-  void *stream;         /* tensors on a CUDA device: the stream (a CUstream or cudaStream_t) to run on; NULL is
-                           the legacy default stream */
+  int32_t acc;        /* sumac_acc */
+  uint32_t flags;     /* SUMAC_KEEPDIMS | ... */
+  uint32_t reserved0; /* must be zero */
+  int64_t ddof;       /* VAR, STD: n − ddof is the divisor; >= 0 */
+  void *stream;       /* tensors on a CUDA device: the stream (a CUstream or cudaStream_t) to run on; NULL is
+                         the legacy default stream */
   uint64_t reserved[3]; /* must be zero */
 } sumac_options;
 
@@ -330,8 +330,8 @@ SUMAC_API void sumac_state_destroy(sumac_state *state);
 /* Back to empty. */
 SUMAC_API sumac_status sumac_state_clear(sumac_state *state);
 
-/* The CUDA stream that later calls on this state read device tensors on; NULL, at first, is the legacy default
- * stream. Such calls synchronise with it. */
+/* The CUDA stream that later calls on this state read device tensors on; NULL, at first, is the legacy
+ * default stream. Such calls synchronise with it. */
 SUMAC_API sumac_status sumac_state_set_stream(sumac_state *state, void *stream);
 
 /* Adds every element of x (KIND_DOT: every product with y, of equal dtype and shape; else y is NULL). */

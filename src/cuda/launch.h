@@ -49,9 +49,11 @@ SUMAC_SHAPE int sumac_bins(enum sumac_type type, enum sumac_map map) {
   return 0;
 }
 
-/* Bytes of shared memory: a warp's words and bins, and the whole block's. */
+/* Bytes of shared memory: a warp's words, state and bins, and the whole block's. */
+enum { SUMAC_STATE_BYTES = 64 };
 SUMAC_SHAPE int sumac_warp_bytes(enum sumac_type type, enum sumac_map map) {
-  return 8 * (sumac_padded_words(type, map) + sumac_columns(type) * sumac_bins(type, map));
+  return SUMAC_STATE_BYTES +
+         8 * (sumac_padded_words(type, map) + sumac_columns(type) * sumac_bins(type, map));
 }
 SUMAC_SHAPE int sumac_block_bytes(enum sumac_type type, enum sumac_map map, int threads) {
   return threads / 32 * (sumac_warp_bytes(type, map) + 4) + 12 * sumac_padded_words(type, map) + 72;
@@ -60,19 +62,18 @@ SUMAC_SHAPE int sumac_block_bytes(enum sumac_type type, enum sumac_map map, int 
 /* Loads of 16 bytes a thread has in flight (twice as many while the next tile is on its way; as many of y).
  */
 SUMAC_SHAPE int sumac_loads(enum sumac_type type, enum sumac_map map) {
-  if (map == SUMAC_M_MOMENTS) return 1;
-  if (sumac_is_product(map)) return type == SUMAC_T_F64 || type == SUMAC_T_F32 ? 2 : 1;
-  return type == SUMAC_T_BF16 ? 2 : 4;
+  if (map == SUMAC_M_MOMENTS || sumac_is_product(map)) return 2;
+  return type == SUMAC_T_BF16 ? 2 : type == SUMAC_T_E5M2 ? 8 : 4;
 }
 /* Most threads a block. */
 SUMAC_SHAPE int sumac_most_threads(enum sumac_type type, enum sumac_map map) {
-  if (map == SUMAC_M_MOMENTS || sumac_is_product(map) || type == SUMAC_T_F64) return 256;
+  if (map == SUMAC_M_MOMENTS || sumac_is_product(map) || type == SUMAC_T_F64 || type == SUMAC_T_E5M2)
+    return 256;
   return 512;
 }
 /* Blocks of that size a multiprocessor has registers for. */
 SUMAC_SHAPE int sumac_least_blocks(enum sumac_type type, enum sumac_map map) {
-  if (map == SUMAC_M_MOMENTS) return 1;
-  if (sumac_is_product(map)) return 2;
+  if (map == SUMAC_M_MOMENTS || sumac_is_product(map)) return 2;
   return type == SUMAC_T_F64 ? 3 : 2;
 }
 

@@ -77,6 +77,27 @@ SUMAC_HD static inline struct sumac_real sumac_real_of_element(struct sumac_elem
   return r;
 }
 
+/* The floor of the square root of a number of 127 or 128 bits. */
+SUMAC_HD static inline uint64_t sumac_root(sumac_u128 v) {
+  uint64_t root = 0;
+#ifdef __CUDA_ARCH__ /* an estimate from 53 bits, made too small by more than its error; a step of Newton's; \
+                        the last unit */
+  double s = __dsqrt_rd((double)(uint64_t)(v >> 64)) * 4294967296.0;
+  root = (uint64_t)s - 4096;
+  sumac_u128 rest = v - (sumac_u128)root * root;
+  root += (uint64_t)(((double)(uint64_t)(rest >> 64) * 18446744073709551616.0 + (double)(uint64_t)rest) /
+                     (2 * s));
+  while ((sumac_u128)root * root > v) root--;
+  while (v - (sumac_u128)root * root > 2 * (sumac_u128)root) root++;
+#else /* by bits: floating point is the caller's here */
+  for (uint64_t bit = (uint64_t)1 << 63; bit; bit >>= 1) {
+    uint64_t wider = root | bit;
+    if ((sumac_u128)wider * wider <= v) root = wider;
+  }
+#endif
+  return root;
+}
+
 /* The square root of r >= 0: floor of 65 bits, and sticky. */
 SUMAC_HD static inline struct sumac_real sumac_real_sqrt(struct sumac_real r) {
   if (!r.bits) return r;
@@ -90,12 +111,7 @@ SUMAC_HD static inline struct sumac_real sumac_real_sqrt(struct sumac_real r) {
     r.bits <<= shift;
   }
   r.exponent -= shift;
-  uint64_t root = 0;
-  SUMAC_HD_ROLLED
-  for (uint64_t bit = (uint64_t)1 << 63; bit; bit >>= 1) {
-    uint64_t wider = root | bit;
-    if ((sumac_u128)wider * wider <= r.bits) root = wider;
-  }
+  uint64_t root = sumac_root(r.bits);
   /* one more: (2 root + 1)^2 = 4 root^2 + 4 root + 1 */
   sumac_u128 rest = (r.bits - (sumac_u128)root * root) << 2 | r.guard, step = ((sumac_u128)root << 2) + 1;
   bool last = rest >= step;

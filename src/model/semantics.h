@@ -11,7 +11,8 @@
 
 #ifdef __CUDACC__
 #define SUMAC_HD __host__ __device__
-#define SUMAC_HD_ROLLED _Pragma("unroll 1") /* a loop that device code must not repeat in line: size is latency */
+#define SUMAC_HD_ROLLED                                                                                      \
+  _Pragma("unroll 1") /* a loop that device code must not repeat in line: size is latency */
 #else
 #define SUMAC_HD
 #define SUMAC_HD_ROLLED

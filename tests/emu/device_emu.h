@@ -155,6 +155,7 @@ DEVICE vec16 load16(const void *p) {
   memcpy(&v, p, sizeof v);
   return v;
 }
+DEVICE void hold(vec16 &) {}
 DEVICE u64 load_shared_work(const u64 *p) {
   check_global(p, sizeof *p, __func__);
   return *p;

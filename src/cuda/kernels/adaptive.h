@@ -26,35 +26,54 @@ enum {
   NO_PLACE = -100000
 };
 
-/* What a sum keeps beside its windows. Bins are 64-bit integers in columns; bin k of all columns lies
- * together: no bank conflicts, whichever bins lanes are at. Two lanes that share a column are 16 apart: a
- * 64-bit access of a warp is two transactions of 16 lanes anyway, so taking turns costs no bandwidth. */
-struct rare {
-  u64 *limb, *counts;        /* counts: NULL for squares, whose sums count */
-  i64 *column;               /* this lane's */
-  u32 waiting;               /* elements a lane has added to its column since the last flush */
-  u32 binned;                /* bins are in use */
+/* What a warp's sum keeps beside its windows, in shared memory, where it costs no registers: neither does the
+ * way there, offsets into the warp's memory known at compile time. (In local memory, 64 bytes a thread are 9
+ * MB a launch: 2 us.) Bins are 64-bit integers in columns; bin k of all columns lies together: no bank
+ * conflicts, whichever bins lanes are at. Two lanes that share a column are 16 apart: a 64-bit access of a
+ * warp is two transactions of 16 lanes anyway, so taking turns costs no bandwidth. */
+struct rare_state {
   int place;                 /* exponent of the (top) window's unit, or NO_PLACE */
   u32 skip, failures, count; /* tiles not to try; failures in a row; the sum's count after the last one */
+  u32 waiting;               /* elements a lane has added to its column since the last flush */
+  u32 binned;                /* bins are in use */
+};
+/* LIMB, COUNTS: of the warp's words, COUNTS -1 for squares, whose sums count. STATE, BINS: bytes. */
+template <int LIMB, int COUNTS, int STATE, int BINS> struct rare {
+  char *warp;
 
-  MEMBER void start(u64 *limb_, u64 *counts_, char *bins, int columns) {
-    limb = limb_;
-    counts = counts_;
-    column = (i64 *)bins + (lane_index() & (u32)(columns - 1));
-    waiting = 0;
-    binned = false;
-    place = NO_PLACE;
-    skip = failures = count = 0;
+  MEMBER u64 *limb() const { return (u64 *)warp + LIMB; }
+  MEMBER u64 *counts() const { return COUNTS < 0 ? nullptr : (u64 *)warp + COUNTS; }
+  MEMBER rare_state &state() const { return *(rare_state *)(warp + STATE); }
+  MEMBER i64 *column(int columns) const { return (i64 *)(warp + BINS) + (lane_index() & (u32)(columns - 1)); }
+  MEMBER void start() const {
+    if (lane_index() == 0) state() = rare_state{NO_PLACE, 0, 0, 0, 0, 0};
   }
-  MEMBER void use_bins(int bins, int columns) {
-    if (binned) return;
-    binned = true;
-    for (int k = (int)lane_index() / columns; k < bins; k += 32 / columns) column[k * columns] = 0;
+  /* All lanes hold the same. */
+  MEMBER void set_place(int place) const {
     warp_barrier();
+    if (lane_index() == 0) state().place = place;
+    warp_barrier();
+  }
+  MEMBER void use_bins(int bins, int columns) const {
+    if (state().binned) return;
+    i64 *mine = column(columns);
+    for (int k = (int)lane_index() / columns; k < bins; k += 32 / columns) mine[k * columns] = 0;
+    warp_barrier();
+    if (lane_index() == 0) state().binned = 1;
+    warp_barrier();
+  }
+  /* After `elements` more a lane; true if the bins must be seen to, now, and after that nothing waits. */
+  MEMBER bool wait(u32 elements, u32 most) const {
+    u32 waiting = state().waiting + elements;
+    bool full = waiting > most;
+    warp_barrier();
+    if (lane_index() == 0) state().waiting = full ? 0 : waiting;
+    warp_barrier();
+    return full;
   }
   /* Sum of bin k over all columns, which lanes begin at different places. */
   MEMBER i64 bin_total(int k, int columns) const {
-    const i64 *row = column - (lane_index() & (u32)(columns - 1)) + k * columns;
+    const i64 *row = (const i64 *)(warp + BINS) + k * columns;
     i64 total = 0;
 #pragma unroll 1
     for (int i = 0; i < columns; i++) total += row[(i + (int)lane_index()) & (columns - 1)];
@@ -62,19 +81,15 @@ struct rare {
   }
 };
 
-/* A sum S has a window; add(t), the try, which leaves no trace if refused; flush(r); largest(t), an exponent
- * of this thread's elements, or 0; move(r, largest); close(), after which nothing is accepted, and open(r),
- * back to r.place; fits(t, k), spill(r, t, k), and slow(r, t). */
-template <class S, class TILE> DEVICE_COLD void adapt(S *sum, rare *state, TILE *tile) {
+/* A sum S has a window; add(t), the try, which leaves no trace if refused; largest(t), an exponent of this
+ * thread's elements, or 0; move(r, largest); close(), after which nothing is accepted, and open(r), back to
+ * the place it had; fits(t, k), spill(r, t, k), and slow(r, t). */
+template <class R, class S, class TILE> DEVICE_COLD void adapt(const R r, S *sum, TILE *tile) {
   S &s = *sum;
-  rare &r = *state;
   TILE &t = *tile;
-  if (s.is_full()) {
-    s.flush(r);
-    if (s.add(t)) return;
-  }
-  if (r.skip == 0) {
-    if (s.count != r.count) r.failures = 0;
+  rare_state state = r.state();
+  if (state.skip == 0) {
+    if (s.count != state.count) state.failures = 0;
     if (s.move(r, warp_max(s.largest(t))) && s.add(t)) return;
     u32 misses = 0;
 #pragma unroll 1
@@ -87,15 +102,21 @@ template <class S, class TILE> DEVICE_COLD void adapt(S *sum, rare *state, TILE 
       s.add(t);
       return;
     }
-    r.count = s.count;
-    if (++r.failures > FAILURES_IN_A_ROW) {
-      r.skip = TILES_SKIPPED;
+    state.count = s.count;
+    if (++state.failures > FAILURES_IN_A_ROW) {
+      state.skip = TILES_SKIPPED;
       s.close();
     }
-  } else if (--r.skip == 0) {
+  } else if (--state.skip == 0) {
     s.open(r);
   }
-  if (lane_index() == 0 && r.counts) add_shared(r.counts + SUMAC_COUNT_SLOW, 1);
+  warp_barrier();
+  if (lane_index() == 0) {
+    r.state().skip = state.skip;
+    r.state().failures = state.failures;
+    r.state().count = state.count;
+    if (r.counts()) add_shared(r.counts() + SUMAC_COUNT_SLOW, 1);
+  }
   s.slow(r, t);
 }
 

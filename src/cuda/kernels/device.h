@@ -15,6 +15,7 @@ typedef uint8_t u8;
 typedef uint16_t u16;
 typedef uint32_t u32;
 typedef uint64_t u64;
+typedef int16_t i16;
 typedef int32_t i32;
 typedef int64_t i64;
 
@@ -107,6 +108,8 @@ DEVICE vec16 load16(const void *p) {
                : "l"(p));
   return v;
 }
+/* The vector is in its registers now. */
+DEVICE void hold(vec16 &v) { asm volatile("" : "+r"(v.w[0]), "+r"(v.w[1]), "+r"(v.w[2]), "+r"(v.w[3])); }
 DEVICE u64 load_shared_work(const u64 *p) { return __ldcg((const unsigned long long *)p); }
 DEVICE void store_shared_work(u64 *p, u64 v) { __stcg((unsigned long long *)p, (unsigned long long)v); }
 

@@ -53,6 +53,15 @@ template <int TYPE, int U> DEVICE void put_bits(vec16 (&v)[U], int k, u64 bits) 
 template <int U, bool TWO> struct tile { vec16 x[U], y[U]; };
 template <int U> struct tile<U, false> { vec16 x[U]; };
 
+/* Here, and no later, is waited for the tile. */
+template <int U, bool TWO> DEVICE void arrived(tile<U, TWO> &t) {
+#pragma unroll
+  for (int j = 0; j < U; j++) {
+    hold(t.x[j]);
+    if constexpr (TWO) hold(t.y[j]);
+  }
+}
+
 /* The second factor of a product: x itself in a square. */
 template <int U> DEVICE const vec16 (&factor(const tile<U, false> &t))[U] { return t.x; }
 template <int U> DEVICE const vec16 (&factor(const tile<U, true> &t))[U] { return t.y; }

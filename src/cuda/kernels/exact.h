@@ -28,82 +28,100 @@ template <int TYPE, int MAP, int U> struct scheme {
                                                           folded_sum<TYPE, MAP, U>>::type>::type>::type type;
 };
 
+/* Where a warp's sum has its words, state and bins. */
+template <int TYPE, int MAP> struct rare_of {
+  typedef words_of<TYPE, MAP> W;
+  static constexpr int state = 8 * W::padded, bins = state + SUMAC_STATE_BYTES;
+  typedef rare<0, W::counts_at, state, bins> type;
+  typedef rare<W::squares_at, -1, state + SUMAC_STATE_BYTES / 2,
+               bins + 8 * W::columns * sumac_bins(W::type, SUMAC_M_SUM)>
+      squares;
+};
+
 /* Sum and sum of squares of the same tiles. */
 template <int TYPE, int U> struct scheme<TYPE, SUMAC_M_MOMENTS, U> {
   typedef typename scheme<TYPE, SUMAC_M_SUM, U>::type sum_type;
   typedef typename scheme<TYPE, SUMAC_M_SQUARE, U>::type square_type;
+  typedef typename rare_of<TYPE, SUMAC_M_MOMENTS>::type rare_type;
+  typedef typename rare_of<TYPE, SUMAC_M_MOMENTS>::squares squares_type;
   struct type {
     static constexpr int shared_bytes = sum_type::shared_bytes + square_type::shared_bytes;
     sum_type sum;
     square_type square;
-    rare squares;
     u32 seen, left; /* which of the two did not take the last tile */
+
+    static MEMBER squares_type squares(const rare_type &r) { return squares_type{r.warp}; }
     MEMBER void start() {
       sum.start();
       square.start();
     }
     MEMBER bool is_closed() const { return sum.is_closed() && square.is_closed(); }
-    MEMBER void begin(rare &r, const tile<U, false> &t) {
+    MEMBER void begin(const rare_type &r, const tile<U, false> &t) {
       sum.begin(r, t);
-      square.begin(squares, t);
+      squares(r).start();
+      warp_barrier();
+      square.begin(squares(r), t);
+    }
+    MEMBER bool is_full() const { return sum.is_full() || square.is_full(); }
+    MEMBER void flush(const rare_type &r) {
+      sum.flush(r);
+      square.flush(squares(r));
     }
     MEMBER bool try_tile(tile<U, false> &t) {
       bool first = sum.try_tile(t), second = square.try_tile(t);
       left = (first ? 0 : 1) | (second ? 0 : 2);
       return left == 0;
     }
-    MEMBER void cold_tile(rare &r, tile<U, false> &t) {
+    MEMBER void cold_tile(const rare_type &r, tile<U, false> &t) {
       tile<U, false> copy = t; /* outliers are taken out of a tile */
       if (left & 1) sum.cold_tile(r, copy);
-      if (left & 2) square.cold_tile(squares, t);
+      if (left & 2) square.cold_tile(squares(r), t);
     }
-    MEMBER void end(rare &r) {
+    MEMBER void end(const rare_type &r) {
       sum.end(r);
-      square.end(squares);
+      square.end(squares(r));
       seen = sum.seen;
     }
   };
 };
-template <int TYPE, int MAP, int U>
-DEVICE void start_squares(typename scheme<TYPE, MAP, U>::type &s, u64 *word, char *bins) {
-  typedef words_of<TYPE, MAP> W;
-  if constexpr (MAP == SUMAC_M_MOMENTS)
-    s.squares.start(word + W::squares_at, nullptr,
-                    bins + scheme<TYPE, SUMAC_M_MOMENTS, U>::sum_type::shared_bytes, W::columns);
+
+template <class R, class S, class TILE> DEVICE_COLD void add_cold(const R r, S *s, TILE *t) {
+  s->cold_tile(r, *t);
 }
 
-template <class S, class TILE> DEVICE_COLD void add_cold(S *s, rare *r, TILE *t) { s->cold_tile(*r, *t); }
-
 /* Streams the block's tiles through a sum. The next tile is in flight while this one is added: 3 to 6 % from
- * 4 MB to 1 GB. It is loaded anew after a cold call, across which it would need registers, and with them the
- * loop. */
-template <class SOURCE, class TILE, class S, class ARGS> DEVICE void stream(const ARGS &a, S &sum, rare &r) {
+ * 4 MB to 1 GB. So what has arrived is moved out of the way first, and at once, before anything waits for it
+ * in the middle of its work. After a cold call, across which it would need registers, and with them the loop,
+ * the next tile is loaded anew. */
+template <class SOURCE, class TILE, class S, class R, class ARGS>
+DEVICE void stream(const ARGS &a, S &sum, const R &r) {
   SOURCE source(a);
-  TILE t;
-  if (!source.load_first(a, t)) return;
-  sum.begin(r, t);
+  TILE next;
+  if (!source.load_first(a, next)) return;
+  sum.begin(r, next);
   for (;;) {
-    TILE next;
+    if (sum.is_full()) sum.flush(r);
+    TILE t = next;
+    arrived(t);
     source.next();
     bool more = !source.is_over(), closed = sum.is_closed();
     if (more && !closed) source.load(next);
     if (closed || !sum.try_tile(t)) {
       S copy = sum;
       TILE cold = t;
-      add_cold(&copy, &r, &cold);
+      add_cold(r, &copy, &cold);
       sum = copy;
       if (more) source.load(next);
     }
     if (!more) return;
-    t = next;
   }
 }
 
 /* ---- finish */
 
-DEVICE_COLD u64 finish_variance(const sumac_launch &a, const sumac_finish &f, const sumac_counts &c,
-                                const u64 *sum, sumac_format sum_format, const u64 *square,
-                                sumac_format square_format, bool *range) {
+DEVICE_COLD u64 finish_variance(const sumac_finish &f, const sumac_counts &c, const u64 *sum,
+                                sumac_format sum_format, const u64 *square, sumac_format square_format,
+                                bool *range) {
   int64_t n = f.skip_nan ? c.n - c.nan : c.n;
   sumac_real r =
       sumac_real_variance((const i64 *)sum, sum_format, (const i64 *)square, square_format, n, f.ddof);
@@ -177,9 +195,12 @@ DEVICE_COLD void finish_all(const sumac_launch &a, u64 *word, u32 *scratch, bool
     if (a.must_fit_i64)
       range =
           exceeds_i64(real_of_words<N>(word, 0, scratch)) | exceeds_i64(real_of_words<Q>(square, 0, scratch));
+    int first, first_square;
+    sumac_format own = occupied<N>(word, W::number.bias, scratch, first);
+    sumac_format own_square = occupied<Q>(square, W::square.bias, scratch, first_square);
     if (lane_index() != 0) return;
     if (!sumac_finish_special(&f, &c, &bits, &range))
-      bits = finish_variance(a, f, c, word, W::number, square, W::square, &range);
+      bits = finish_variance(f, c, word + first, own, square + first_square, own_square, &range);
   } else {
     /* drop_spare() has left a signed top limb where it ran: the same number */
     sumac_real r = real_of_words<N>(word, W::number.bias, scratch);
@@ -230,14 +251,12 @@ template <int TYPE, int MAP> DEVICE void finish(const sumac_launch &a, u64 *word
 template <int TYPE, int MAP> struct block_memory {
   static constexpr int warp_bytes = sumac_warp_bytes((enum sumac_type)TYPE, (enum sumac_map)MAP);
   u64 *word, *total;
-  char *bins;
   u32 *flag, *scratch;
 
   MEMBER block_memory() {
     char *all = shared_memory(), *mine = all + thread_index() / 32 * warp_bytes;
     u32 warps = block_threads() / 32;
     word = (u64 *)mine;
-    bins = mine + 8 * words_of<TYPE, MAP>::padded;
     total = (u64 *)(all + warps * warp_bytes);
     scratch = (u32 *)(total + words_of<TYPE, MAP>::padded);
     flag = scratch + words_of<TYPE, MAP>::padded + 8;
@@ -284,7 +303,8 @@ DEVICE bool merge(const sumac_launch &a, const block_memory<TYPE, MAP> &m, bool 
     if (lane == 0) a.work->ticket = 0;
     warp_barrier();
   }
-  if (lane == 0) a.work->slow += m.total[W::counts_at + SUMAC_COUNT_SLOW];
+  u64 slow = m.total[W::counts_at + SUMAC_COUNT_SLOW];
+  if (lane == 0 && slow) add_global(&a.work->slow, slow); /* and nobody waits for an answer */
   return true;
 }
 
@@ -307,15 +327,16 @@ DEVICE void exact_kernel(const ARGS &args) {
   block_memory<TYPE, MAP> m;
 #pragma unroll
   for (int i = 0; i < W::padded; i += 32) m.word[i + lane_index()] = 0;
+  const typename rare_of<TYPE, MAP>::type r = {(char *)m.word};
+  const typename rare_of<TYPE, MAP>::squares squares = {(char *)m.word};
+  r.start();
+  if (MAP == SUMAC_M_MOMENTS) squares.start();
   warp_barrier();
   typename scheme<TYPE, MAP, U>::type sum;
   static_assert(scheme<TYPE, MAP, U>::type::shared_bytes ==
-                    block_memory<TYPE, MAP>::warp_bytes - 8 * W::padded,
+                    block_memory<TYPE, MAP>::warp_bytes - rare_of<TYPE, MAP>::bins,
                 "sumac_bins() tells what the schemes have");
-  rare r;
-  r.start(m.word, m.word + W::counts_at, m.bins, W::columns);
   sum.start();
-  start_squares<TYPE, MAP, U>(sum, m.word, m.bins);
   wait_for_earlier_kernels();
   let_next_kernel_start();
   constexpr bool two = MAP == SUMAC_M_DOT;

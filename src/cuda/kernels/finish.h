@@ -134,6 +134,22 @@ DEVICE int leading_digits(const u64 *word, u32 *scratch, int used, bool &negativ
   return top;
 }
 
+/* Makes the words those of the number's magnitude, and tells which of them are occupied. */
+template <int N> DEVICE sumac_format occupied(u64 *word, int bias, u32 *scratch, int &first) {
+  bool negative, sticky;
+  int top = leading_digits<N>(word, scratch, 0, negative, sticky);
+  u32 height = 0; /* of the lowest digit, from the top */
+  for (int i = (int)lane_index(); i < N; i += 32) {
+    u32 digit = scratch[DIGITS_BELOW + i];
+    word[i] = digit;
+    if (digit && !height) height = (u32)(N - i);
+  }
+  height = warp_max(height);
+  warp_barrier();
+  first = top < 0 ? 0 : N - (int)height;
+  return sumac_format{(i16)(top < 0 ? 1 : top - first + 1), (i16)(bias - 32 * first)};
+}
+
 /* The number's leading bits. */
 template <int N> DEVICE sumac_real real_of_words(const u64 *word, int bias, u32 *scratch) {
   sumac_real r = {0, 0, false, false, 0};

@@ -71,14 +71,14 @@ template <int TYPE, int MAP, int U> struct folded_sum {
   MEMBER void set(int place) { top = (u32)(place + 52 + 1023) << 20 | 0x80000u; }
   MEMBER void close() { top = inf; } /* what is added to an infinity is refused */
   MEMBER bool is_closed() const { return top == inf; }
-  MEMBER void open(const rare &r) { set(r.place); }
+  template <class R> MEMBER void open(const R &r) { set(r.state().place); }
   MEMBER double magic(int w) const { return double_of(top - ((u32)(52 * w) << 20), 0); }
   MEMBER bool is_full() const { return count > (twofold ? 1024 : 2048) - elements; }
-  MEMBER void flush(const rare &r) {
-    int place = fixed ? LEAST : r.place;
+  template <class R> MEMBER void flush(const R &r) {
+    int place = fixed ? LEAST : r.state().place;
     if (count) {
-      if (K == 3) flush_one(sum[K - 1], place - 104 + bias, r.limb);
-      flush_two(sum[0], sum[1], place - 52 + bias, r.limb);
+      if (K == 3) flush_one(sum[K - 1], place - 104 + bias, r.limb());
+      flush_two(sum[0], sum[1], place - 52 + bias, r.limb());
     }
 #pragma unroll
     for (int w = 0; w < K; w++) sum[w] = 0;
@@ -167,10 +167,10 @@ template <int TYPE, int MAP, int U> struct folded_sum {
     count += elements;
     return true;
   }
-  MEMBER u32 largest(const tile_type &t) const {
+  static MEMBER u32 largest(const tile_type &t, int count = elements) {
     u32 most = 0;
 #pragma unroll
-    for (int k = 0; k < elements; k++) {
+    for (int k = 0; k < count; k++) {
       double rest, h = term(t, k, rest);
       u32 m = high_word(h) & 0x7fffffffu;
       if (m < inf && m > most) most = m;
@@ -181,22 +181,23 @@ template <int TYPE, int MAP, int U> struct folded_sum {
     int to = (int)(most >> 20 > 0 ? most >> 20 : 1) - 1023 + HEAD - 51;
     return to < LEAST ? LEAST : to > MOST ? MOST : to;
   }
-  /* Before the first tile. */
-  MEMBER void begin(rare &r, const tile_type &t) {
+  /* Before the first tile: a window for its first elements. */
+  template <class R> MEMBER void begin(const R &r, const tile_type &t) {
     if (fixed) return;
-    r.place = place_for(warp_max(largest(t)));
+    r.set_place(place_for(warp_max(largest(t, element<TYPE>::per_vector))));
     open(r);
   }
-  MEMBER bool move(rare &r, u32 most) {
+  template <class R> MEMBER bool move(const R &r, u32 most) {
     if (fixed) return false;
     int to = place_for(most);
-    if (r.place != NO_PLACE && count && to <= r.place + HEAD - 1 && to >= r.place - 8) return false;
+    if (r.state().place != NO_PLACE && count && to <= r.state().place + HEAD - 1 && to >= r.state().place - 8)
+      return false;
     flush(r);
-    r.place = to;
+    r.set_place(to);
     open(r);
     return true;
   }
-  static MEMBER void add_double(const rare &r, double v) {
+  template <class R> static MEMBER void add_double(const R &r, double v) {
     int unit;
     i64 i = integer_of(v, unit);
     int at = unit + bias;
@@ -204,12 +205,12 @@ template <int TYPE, int MAP, int U> struct folded_sum {
       i = i >> (at < -63 ? 63 : -at);
       at = 0;
     }
-    add_alone(i, at, r.limb);
+    add_alone(i, at, r.limb());
   }
-  MEMBER void spill(const rare &r, tile_type &t, int k) {
+  template <class R> MEMBER void spill(const R &r, tile_type &t, int k) {
     const vec16(&y)[U] = factor(t);
     u64 bx = bits_at<TYPE, U>(t.x, k), by = bits_at<TYPE, U>(y, k);
-    if (is_special<TYPE, MAP>(bx, by, r.counts)) {
+    if (is_special<TYPE, MAP>(bx, by, r.counts())) {
       u64 m = bx & element<TYPE>::magnitude, n = product ? by & element<TYPE>::magnitude : 0;
       seen |= m <= element<TYPE>::inf && n <= element<TYPE>::inf;
     } else if (twofold) {
@@ -220,8 +221,8 @@ template <int TYPE, int MAP, int U> struct folded_sum {
       u64 low = mx * mv, high = multiply_high(mx, mv);
       int at = ux + uy + bias;
       i64 a = (i64)(low & 0xffffffffffffffull), b = (i64)(high << 8 | low >> 56);
-      add_alone(negative ? -a : a, at, r.limb);
-      add_alone(negative ? -b : b, at + 56, r.limb);
+      add_alone(negative ? -a : a, at, r.limb());
+      add_alone(negative ? -b : b, at + 56, r.limb());
       seen |= mx && mv ? true : !((bx ^ by) >> 63);
     } else {
       double rest, h = term(t, k, rest);
@@ -231,7 +232,7 @@ template <int TYPE, int MAP, int U> struct folded_sum {
     put_bits<TYPE>(t.x, k, element<TYPE>::sign);
     if constexpr (MAP == SUMAC_M_DOT) put_bits<TYPE>(t.y, k, 0);
   }
-  MEMBER void slow(rare &r, tile_type &t) {
+  template <class R> MEMBER void slow(const R &r, tile_type &t) {
     if (!binned) {
 #pragma unroll 1
       for (int k = 0; k < elements; k++) spill(r, t, k);
@@ -262,7 +263,7 @@ template <int TYPE, int MAP, int U> struct folded_sum {
       }
       at[k] = ((e >> 5) - FIRST) * COLUMNS;
     }
-    i64 *column = r.column;
+    i64 *column = r.column(COLUMNS);
 #pragma unroll
     for (u32 turn = 0; turn < 32 / COLUMNS; turn++) {
       if (lane_index() / COLUMNS == turn) {
@@ -274,25 +275,23 @@ template <int TYPE, int MAP, int U> struct folded_sum {
       }
       warp_barrier();
     }
-    r.waiting += elements;
-    if (r.waiting > 512 - elements) carry_bins(r);
+    if (r.wait(elements, 512 - elements)) carry_bins(r);
   }
-  MEMBER void carry_bins(rare &r) {
+  template <class R> MEMBER void carry_bins(const R &r) {
     warp_barrier();
     if (lane_index() < COLUMNS) {
       i64 carry = 0;
 #pragma unroll 4
       for (int k = 0; k < BINS - 1; k++) {
-        i64 v = r.column[k * COLUMNS] + carry;
-        r.column[k * COLUMNS] = v & 0xffffffff;
+        i64 v = r.column(COLUMNS)[k * COLUMNS] + carry;
+        r.column(COLUMNS)[k * COLUMNS] = v & 0xffffffff;
         carry = v >> 32;
       }
-      r.column[(BINS - 1) * COLUMNS] += carry;
+      r.column(COLUMNS)[(BINS - 1) * COLUMNS] += carry;
     }
     warp_barrier();
-    r.waiting = 0;
   }
-  MEMBER void flush_bins(rare &r) {
+  template <class R> MEMBER void flush_bins(const R &r) {
     carry_bins(r);
     for (int k = (int)lane_index(); k < BINS; k += 32) {
       i64 total = r.bin_total(k, COLUMNS);
@@ -301,19 +300,20 @@ template <int TYPE, int MAP, int U> struct folded_sum {
         total = total >> (at < -63 ? 63 : -at);
         at = 0;
       }
-      add_alone(total, at, r.limb);
+      add_alone(total, at, r.limb());
     }
     warp_barrier();
-    r.binned = false;
+    if (lane_index() == 0) r.state().binned = 0;
+    warp_barrier();
   }
   MEMBER bool try_tile(tile_type &t) {
     if (MAP == SUMAC_M_ABS) clear_signs<TYPE>(t);
-    return !is_full() && add(t);
+    return add(t);
   }
-  MEMBER void cold_tile(rare &r, tile_type &t) { adapt(this, &r, &t); }
-  MEMBER void end(rare &r) {
+  template <class R> MEMBER void cold_tile(const R &r, tile_type &t) { adapt(r, this, &t); }
+  template <class R> MEMBER void end(const R &r) {
     flush(r);
-    if (binned && r.binned) flush_bins(r);
+    if (binned && r.state().binned) flush_bins(r);
   }
 };
 

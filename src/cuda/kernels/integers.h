@@ -29,10 +29,10 @@ template <int TYPE, int MAP, int U> struct integer_sum {
 #pragma unroll
     for (int i = 0; i < pieces; i++) sum[i] = 0;
   }
-  MEMBER void flush(const rare &r) {
+  template <class R> MEMBER void flush(const R &r) {
 #pragma unroll
     for (int i = 0; i < pieces; i++) {
-      flush_one(sum[i], 32 * i, r.limb);
+      flush_one(sum[i], 32 * i, r.limb());
       sum[i] = 0;
     }
     count = 0;
@@ -70,16 +70,17 @@ template <int TYPE, int MAP, int U> struct integer_sum {
     sum[0] += (i64)s + (i64)u;
   }
   MEMBER bool is_closed() const { return false; }
-  MEMBER void begin(rare &, const tile_type &) {}
+  template <class R> MEMBER void begin(const R &, const tile_type &) {}
+  MEMBER bool is_full() const { return !bytes && count > (1u << 30); }
   MEMBER bool try_tile(const tile_type &t) {
     if constexpr (bytes)
       tile_of_bytes(t);
     else
       tile_of_words(t);
     count += elements;
-    return bytes || count <= (1u << 30);
+    return true;
   }
-  MEMBER void cold_tile(const rare &r, tile_type &) { flush(r); } /* the tile is in */
+  template <class R> MEMBER void cold_tile(const R &, tile_type &) {} /* never asked for */
   MEMBER void tile_of_words(const tile_type &t) {
     const vec16(&x)[U] = t.x, (&y)[U] = factor(t);
 #pragma unroll
@@ -104,7 +105,7 @@ template <int TYPE, int MAP, int U> struct integer_sum {
       }
     }
   }
-  MEMBER void end(const rare &r) { flush(r); }
+  template <class R> MEMBER void end(const R &r) { flush(r); }
 };
 
 #endif

@@ -104,7 +104,9 @@ template <int TYPE, int MAP, int U> struct narrow_sum {
     return !bad;
   }
   MEMBER bool is_closed() const { return false; }
-  MEMBER void begin(rare &, const tile_type &) {}
+  template <class R> MEMBER void begin(const R &, const tile_type &) {}
+  MEMBER bool is_full() const { return false; }
+  template <class R> MEMBER void flush(const R &) {}
   MEMBER bool try_tile(tile_type &t) {
     i64 h, l;
     if (MAP == SUMAC_M_ABS) clear_signs<TYPE>(t);
@@ -120,8 +122,8 @@ template <int TYPE, int MAP, int U> struct narrow_sum {
     low += l;
     return true;
   }
-  MEMBER void cold_tile(const rare &r, tile_type &t) {
-    seen |= drop_specials<narrow_sum>(t, r.counts);
+  template <class R> MEMBER void cold_tile(const R &r, tile_type &t) {
+    seen |= drop_specials<narrow_sum>(t, r.counts());
     try_tile(t);
   }
   /* A term that is not -0? */
@@ -136,9 +138,9 @@ template <int TYPE, int MAP, int U> struct narrow_sum {
     }
     return any;
   }
-  MEMBER void end(rare &r) {
-    if (two_windows) flush_one(high, HIGH + bias, r.limb);
-    flush_one(low, LOW + bias, r.limb);
+  template <class R> MEMBER void end(const R &r) {
+    if (two_windows) flush_one(high, HIGH + bias, r.limb());
+    flush_one(low, LOW + bias, r.limb());
   }
 };
 

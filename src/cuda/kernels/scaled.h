@@ -31,7 +31,9 @@ template <int TYPE, int MAP, int U> struct scaled_sum {
   /* The window's place is in `above`, and in nothing else that the loop needs. */
   MEMBER void close() { above = 0; }
   MEMBER bool is_closed() const { return above == 0; }
-  MEMBER void open(const rare &r) { above = 0x7fffffffu + ((u32)(r.place + BITS + 127) << 23); }
+  template <class R> MEMBER void open(const R &r) {
+    above = 0x7fffffffu + ((u32)(r.state().place + BITS + 127) << 23);
+  }
   MEMBER float scale() const { return float_of(((u32)(2 * 127 + BITS) << 23) - (above - 0x7fffffffu)); }
   /* A magnitude below has bits under the window: compared as signed, which zero passes as well. */
   MEMBER i32 below() const { return (i32)(above - ((u32)(BITS - MANTISSA) << 23)); }
@@ -42,8 +44,8 @@ template <int TYPE, int MAP, int U> struct scaled_sum {
     return k & 1 ? w & 0xffff0000u : w << 16;
   }
   MEMBER bool is_full() const { return count > 4096 - elements; }
-  MEMBER void flush(const rare &r) {
-    if (count) flush_one(sum, r.place + bias, r.limb);
+  template <class R> MEMBER void flush(const R &r) {
+    if (count) flush_one(sum, r.state().place + bias, r.limb());
     sum = 0;
     count = 0;
   }
@@ -95,9 +97,9 @@ template <int TYPE, int MAP, int U> struct scaled_sum {
       for (int i = 0; i < 4; i++) seen |= t.x[j].w[i] != element<TYPE>::signs;
   }
 
-  /* Before the first tile. */
-  MEMBER void begin(rare &r, const tile_type &t) {
-    r.place = place_for(warp_max(largest(t)));
+  /* Before the first tile: a window for its first elements. */
+  template <class R> MEMBER void begin(const R &r, const tile_type &t) {
+    r.set_place(place_for(warp_max(largest(t, element<TYPE>::per_vector))));
     open(r);
   }
 
@@ -108,10 +110,10 @@ template <int TYPE, int MAP, int U> struct scaled_sum {
     return m < above && (i32)m >= below();
   }
   /* Magnitude bits of the largest finite element. */
-  MEMBER u32 largest(const tile_type &t) const {
+  static MEMBER u32 largest(const tile_type &t, int count = elements) {
     u32 most = 0;
 #pragma unroll
-    for (int k = 0; k < elements; k++) {
+    for (int k = 0; k < count; k++) {
       u32 m = value_bits(t, k) & 0x7fffffffu;
       if (m < 0x7f800000u && m > most) most = m;
     }
@@ -121,12 +123,12 @@ template <int TYPE, int MAP, int U> struct scaled_sum {
     int to = (int)(most >> 23) - 127 + HEAD - BITS;
     return to < LEAST ? LEAST : to > MOST ? MOST : to;
   }
-  MEMBER bool move(rare &r, u32 most) {
+  template <class R> MEMBER bool move(const R &r, u32 most) {
     int to = place_for(most);
     bool too_large = most && most + 0x7fffffffu >= above;
-    if (r.place != NO_PLACE && count && !too_large && to >= r.place - 8) return false;
+    if (r.state().place != NO_PLACE && count && !too_large && to >= r.state().place - 8) return false;
     flush(r);
-    r.place = to;
+    r.set_place(to);
     open(r);
     return true;
   }
@@ -137,18 +139,18 @@ template <int TYPE, int MAP, int U> struct scaled_sum {
     m -= unit << 23;
     return (i32)b < 0 ? -(i32)m : (i32)m;
   }
-  MEMBER void spill(const rare &r, tile_type &t, int k) {
+  template <class R> MEMBER void spill(const R &r, tile_type &t, int k) {
     u32 b = value_bits(t, k), unit;
-    if (!is_special<TYPE, MAP>(halves ? b >> 16 : b, 0, r.counts)) {
+    if (!is_special<TYPE, MAP>(halves ? b >> 16 : b, 0, r.counts())) {
       i32 v = integer(b, unit);
-      add_alone(v, (int)unit - 149 + bias, r.limb);
+      add_alone(v, (int)unit - 149 + bias, r.limb());
       seen = true;
     } else if ((b & 0x7fffffffu) == 0x7f800000u) {
       seen = true;
     }
     put_bits<TYPE>(t.x, k, element<TYPE>::sign);
   }
-  MEMBER void slow(rare &r, tile_type &memory) {
+  template <class R> MEMBER void slow(const R &r, tile_type &memory) {
     u32 most;
     i32 least;
     tile_type t = memory;
@@ -162,32 +164,31 @@ template <int TYPE, int MAP, int U> struct scaled_sum {
       warp_barrier();
     }
     if (!seen) note_zeros(t);
-    i64 *column = r.column;
+    i64 *column = r.column(COLUMNS);
 #pragma unroll
     for (int k = 0; k < elements; k++) {
       u32 unit;
       i32 m = integer(value_bits(t, k), unit);
       column[(unit >> 4) * COLUMNS] += (i64)m * (i64)(1u << (unit & 15));
     }
-    r.waiting += elements;
-    if (r.waiting > (1u << 22)) flush_bins(r);
+    if (r.wait(elements, 1u << 22)) flush_bins(r);
   }
-  MEMBER void flush_bins(rare &r) {
+  template <class R> MEMBER void flush_bins(const R &r) {
     int k = (int)lane_index();
     warp_barrier();
-    if (k < BINS) add_alone(r.bin_total(k, COLUMNS), 16 * k - 149 + bias, r.limb);
+    if (k < BINS) add_alone(r.bin_total(k, COLUMNS), 16 * k - 149 + bias, r.limb());
     warp_barrier();
-    r.waiting = 0;
-    r.binned = false;
+    if (lane_index() == 0) r.state().binned = 0;
+    warp_barrier();
   }
   MEMBER bool try_tile(tile_type &t) {
     if (MAP == SUMAC_M_ABS) clear_signs<TYPE>(t);
-    return !is_full() && add(t);
+    return add(t);
   }
-  MEMBER void cold_tile(rare &r, tile_type &t) { adapt(this, &r, &t); }
-  MEMBER void end(rare &r) {
+  template <class R> MEMBER void cold_tile(const R &r, tile_type &t) { adapt(r, this, &t); }
+  template <class R> MEMBER void end(const R &r) {
     flush(r);
-    if (r.binned) flush_bins(r);
+    if (r.state().binned) flush_bins(r);
   }
 };
 
