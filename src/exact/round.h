@@ -157,7 +157,7 @@ SUMAC_HD static inline uint64_t sumac_round(struct sumac_real r, const struct su
                    : t->cls == SUMAC_C_BOOL ? 1
                    : r.negative             ? 0
                                             : sumac_low_bits(width);
-  bool over = length + r.exponent > 65;
+  bool over = length && length + r.exponent > 65; /* a zero may have any exponent */
   sumac_u128 kept = 0;
   if (!over && length) {
     int shift = -r.exponent;
