@@ -7,4 +7,5 @@ rows=$("$1" --mb 1 --calls 3 --repetitions 2 --sizes 1024,16384 --ops sum,dot,me
 count=$(echo "$rows" | wc -l) right=$(echo "$rows" | grep -c '^{"who": "sumac", .*"wrong": 0, .*}$')
 echo "$rows" | grep -v '"wrong": 0, .*}$' || true
 echo "$right of $count rows are right"
-[ "$count" -ge 80 ] && [ "$right" -eq "$count" ] # 2 sizes, 5 operations, 4 dtypes, 2 kinds of data; accumulators
+# 2 sizes, 5 operations, 4 dtypes, 2 kinds of data; accumulators
+[ "$count" -ge 80 ] && [ "$right" -eq "$count" ]

@@ -169,13 +169,13 @@ static sumac_status take_reply(struct sumac_cuda_device *d, struct reply **taken
   if (!pool->replies) {
     void *memory = NULL;
     status = get_memory(d, REPLIES_AT_ONCE * sizeof(struct reply), NULL, &memory);
-    for (int i = 0; !status && i < REPLIES_AT_ONCE; i++) {
+    for (int i = 0; !status && memory && i < REPLIES_AT_ONCE; i++) {
       struct reply *r = (struct reply *)memory + i;
       r->next = pool->replies;
       pool->replies = r;
     }
   }
-  if (!status) {
+  if (!status && pool->replies) {
     *taken = pool->replies;
     pool->replies = (*taken)->next;
     memset((*taken)->word, 0, sizeof(*taken)->word);
@@ -186,6 +186,7 @@ static sumac_status take_reply(struct sumac_cuda_device *d, struct reply **taken
 
 static void return_reply(struct sumac_cuda_device *d, struct reply *r) {
   struct sumac_cuda_pool *pool = pool_of(d);
+  if (!r) return;
   pthread_mutex_lock(&pool->lock);
   r->next = pool->replies;
   pool->replies = r;
@@ -286,8 +287,8 @@ static bool is_aligned(const struct sumac_plan *plan) {
 static sumac_status launch(struct sumac_cuda_device *d, const struct sumac_plan *plan, CUstream stream,
                            struct sumac_launch_strided *a) {
   bool strided = !is_dense(plan);
-  int index = kernel_index(plan, strided), threads, blocks;
-  CUkernel kernel;
+  int index = kernel_index(plan, strided), threads = 0, blocks = 0;
+  CUkernel kernel = NULL;
   sumac_status status = sumac_cuda_kernel(d, index, names[index], &kernel);
   if (status) return status;
   int loads = strided ? 1 : sumac_loads(plan->type, plan->map);
@@ -352,7 +353,7 @@ static sumac_status reduce_one(struct sumac_cuda_device *d, const struct sumac_p
                                struct reply *reply, uint32_t *flag) {
   struct sumac_launch_strided a;
   CUstream stream = plan->stream;
-  bool captured;
+  bool captured = false;
   memset(&a.base, 0, sizeof a.base);
   fill(&a.base, plan);
   a.base.finish = plan->finish;
@@ -382,10 +383,10 @@ static sumac_status check_supported(const struct sumac_plan *plan) {
 }
 
 sumac_status sumac_cuda_reduce(const struct sumac_plan *plan) {
-  struct sumac_cuda_device *d;
+  struct sumac_cuda_device *d = NULL;
   struct reply *reply = NULL;
   uint32_t *flag = NULL;
-  bool pushed, range = false;
+  bool pushed = false, range = false;
   sumac_status status = check_supported(plan);
   if (status || (status = sumac_cuda_device(plan->device, &d)) || (status = sumac_cuda_enter(d, &pushed)))
     return status;
@@ -430,9 +431,9 @@ static void add_limbs(int64_t *to, struct sumac_format f, const int64_t *from, s
 }
 
 sumac_status sumac_cuda_accumulate(const struct sumac_plan *plan, struct sumac_state_sums *into) {
-  struct sumac_cuda_device *d;
-  struct reply *reply;
-  bool pushed, captured;
+  struct sumac_cuda_device *d = NULL;
+  struct reply *reply = NULL;
+  bool pushed = false, captured = false;
   sumac_status status;
   if ((status = sumac_cuda_device(plan->device, &d)) || (status = sumac_cuda_enter(d, &pushed)))
     return status;
@@ -466,8 +467,8 @@ sumac_status sumac_cuda_accumulate(const struct sumac_plan *plan, struct sumac_s
 }
 
 sumac_status sumac_cuda_check(int ordinal) {
-  struct sumac_cuda_device *d;
-  bool pushed;
+  struct sumac_cuda_device *d = NULL;
+  bool pushed = false;
   uint32_t *flag = NULL;
   sumac_status status;
   if ((status = sumac_cuda_device(ordinal, &d)) || (status = sumac_cuda_enter(d, &pushed))) return status;
@@ -482,18 +483,18 @@ sumac_status sumac_cuda_check(int ordinal) {
 }
 
 sumac_status sumac_cuda_warm(int ordinal) {
-  struct sumac_cuda_device *d;
-  struct reply *reply;
-  bool pushed;
-  uint32_t *flag;
-  struct sumac_work *work;
+  struct sumac_cuda_device *d = NULL;
+  struct reply *reply = NULL;
+  bool pushed = false;
+  uint32_t *flag = NULL;
+  struct sumac_work *work = NULL;
   sumac_status status;
   if ((status = sumac_cuda_device(ordinal, &d)) || (status = sumac_cuda_enter(d, &pushed))) return status;
   status = range_flag(d, &flag);
   if (!status && !(status = take_reply(d, &reply))) return_reply(d, reply);
   if (!status) status = workspace_of_stream(d, NULL, &work);
   for (int i = 0; !status && i < (int)(sizeof names / sizeof *names); i++) {
-    CUkernel kernel;
+    CUkernel kernel = NULL;
     status = sumac_cuda_kernel(d, i, names[i], &kernel);
   }
   sumac_cuda_leave(d, pushed);
@@ -506,9 +507,9 @@ int sumac_cuda_loads(sumac_op op, sumac_dtype dtype) {
 }
 
 sumac_status sumac_cuda_slow_tiles(int ordinal, CUstream stream, uint64_t *count) {
-  struct sumac_cuda_device *d;
-  bool pushed;
-  struct sumac_work *work;
+  struct sumac_cuda_device *d = NULL;
+  bool pushed = false;
+  struct sumac_work *work = NULL;
   sumac_status status;
   if ((status = sumac_cuda_device(ordinal, &d)) || (status = sumac_cuda_enter(d, &pushed))) return status;
   status = workspace_of_stream(d, stream, &work);

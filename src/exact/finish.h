@@ -111,7 +111,7 @@ SUMAC_HD static inline struct sumac_real sumac_real_divide(struct sumac_real r, 
 SUMAC_HD static inline struct sumac_real sumac_real_variance(const int64_t *s, struct sumac_format sf,
                                                              const int64_t *q, struct sumac_format qf,
                                                              int64_t n, int64_t ddof) {
-  uint32_t sum[SUMAC_MAX_LIMBS / 2 + 2], square[SUMAC_MAX_LIMBS + 1], digit[SUMAC_DIGITS];
+  uint32_t sum[SUMAC_MAX_LIMBS / 2 + 2] = {0}, square[SUMAC_MAX_LIMBS + 1] = {0}, digit[SUMAC_DIGITS] = {0};
   int sums = sumac_digits_of_limbs(s, sf.limbs, sum), squares = sumac_digits_of_limbs(q, qf.limbs, square);
   int low = 0, low_square = 0; /* zero digits below: skipped, most are */
   SUMAC_HD_ROLLED
@@ -123,8 +123,6 @@ SUMAC_HD static inline struct sumac_real sumac_real_variance(const int64_t *s, s
   int qshift = (grid - qf.bias) / 32, sshift = (grid - 2 * sf.bias) / 32;
   int used = qshift + squares + 3 > sshift + 2 * sums + 1 ? qshift + squares + 3 : sshift + 2 * sums + 1;
   if (used > SUMAC_DIGITS) used = SUMAC_DIGITS;
-  SUMAC_HD_ROLLED
-  for (int i = 0; i < used; i++) digit[i] = 0;
   bool negative = false;
   uint64_t factor[2] = {(uint64_t)n & 0xffffffff, (uint64_t)n >> 32};
   SUMAC_HD_ROLLED

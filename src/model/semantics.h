@@ -9,10 +9,10 @@
 
 #include "model/model.h"
 
+/* HD_ROLLED: a loop that device code must not repeat in line: size is latency. */
 #ifdef __CUDACC__
 #define SUMAC_HD __host__ __device__
-#define SUMAC_HD_ROLLED                                                                                      \
-  _Pragma("unroll 1") /* a loop that device code must not repeat in line: size is latency */
+#define SUMAC_HD_ROLLED _Pragma("unroll 1")
 #else
 #define SUMAC_HD
 #define SUMAC_HD_ROLLED
