@@ -33,9 +33,9 @@ struct float_pair {
 /* One-line definitions of kernels: a name, at most so many threads a block, at least so many blocks a
  * multiprocessor, the type of the one argument, and the function it is given to. */
 /* clang-format off */
-#define ENTRY(THREADS, BLOCKS) extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
+#define ENTRY(MOST, LEAST) extern "C" __global__ void __launch_bounds__(MOST, LEAST)
 #define ARGUMENT(TYPE) const __grid_constant__ TYPE a
-#define KERNEL(NAME, THREADS, BLOCKS, ARGS, ...) ENTRY(THREADS, BLOCKS) NAME(ARGUMENT(ARGS)) { __VA_ARGS__(a); }
+#define KERNEL(NAME, MOST, LEAST, ARGS, ...) ENTRY(MOST, LEAST) NAME(ARGUMENT(ARGS)) { __VA_ARGS__(a); }
 /* clang-format on */
 #define DEVICE static __device__ __forceinline__
 #define DEVICE_COLD inline __device__ __noinline__ /* static would name it by its path */
