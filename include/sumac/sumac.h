@@ -159,7 +159,7 @@ typedef enum sumac_op {
  *   F64    binary64 (every dtype), F32 binary32 (float dtypes of at most 32 bits): a fixed tree that
  *          depends on n only (an axis of stride 0 multiplies instead), so results are run-to-run
  *          deterministic and independent of the thread count; last bits may differ between
- *          instruction sets. Error at most about (300 + log2 n)·u·Σ|terms|, u = 2^-53 or 2^-24
+ *          instruction sets and on devices. Error at most about (300 + log2 n)·u·Σ|terms|, u = 2^-53 or 2^-24
  *          (VAR, STD: times √(1 + n·mean²/Σ(x−mean)²))
  *   I64    integer and bool dtypes: the exact value, which must fit in 64 signed bits
  *          (SUMAC_ERR_RANGE otherwise), also before a mean or norm is formed from it
@@ -291,8 +291,9 @@ SUMAC_API sumac_status sumac_result_type(sumac_op op, const sumac_tensor *x, con
  *                      until the stream is through. A value that does not fit an integer type is reported by
  *                      sumac_device_check
  *   out on the host    returns when out is written; SUMAC_ERR_ARGUMENT on a stream that is being captured
- * Of the operations, min, max, argmin, argmax and norminf exist on the host only, as do the accumulators f64
- * and f32. Reductions along some axes launch one kernel a result. */
+ * Of the operations, min, max, argmin, argmax and norminf exist on the host only. With the accumulators f64
+ * and f32 the tree depends on how x lies and on the model of the device too, and integers are summed exactly.
+ * Reductions along some axes launch one kernel a result. */
 SUMAC_API sumac_status sumac_reduce(sumac_context *context, sumac_op op, const sumac_tensor *x,
                                     const sumac_tensor *y, const sumac_options *options,
                                     const sumac_tensor *out);

@@ -155,13 +155,15 @@ sumac_status sumac_kernel_name(sumac_context *context, sumac_op op, const sumac_
   sumac_status status = check_request(op, x, o, &r);
   if (status) return status;
   enum sumac_map map = (enum sumac_map)sumac_ops[op].map;
-  if (r.x.device != SUMAC_HOST)
-    snprintf(buffer, size, "cuda.%s.%s.%s", sumac_acc_name((sumac_acc)o->acc), maps[map],
-             sumac_types[r.x.type].name);
-  else
+  if (r.x.device != SUMAC_HOST) {
+    bool exact = o->acc == SUMAC_ACC_F64 && !sumac_cuda_is_plain(SUMAC_ACC_F64, r.x.type);
+    snprintf(buffer, size, "cuda.%s.%s.%s", sumac_acc_name(exact ? SUMAC_ACC_EXACT : (sumac_acc)o->acc),
+             maps[map], sumac_types[r.x.type].name);
+  } else {
     snprintf(buffer, size, "cpu.%s.%s.%s.%s", sumac_context_isa(context),
              map >= SUMAC_M_MIN ? "select" : sumac_acc_name((sumac_acc)o->acc), maps[map],
              sumac_types[r.x.type].name);
+  }
   return SUMAC_OK;
 }
 

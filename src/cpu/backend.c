@@ -5,7 +5,6 @@
  * how the work was split: exact sums merge exactly, plain sums are split at fixed places and added up in a
  * fixed tree, selections are decided by value and index.
  */
-#include <math.h>
 #include <stdatomic.h>
 
 #include "core/core.h"
@@ -411,24 +410,8 @@ static void plain_result(sumac_context *context, const struct sumac_plan *plan, 
     p.m2 = to_acc(plan, p.m2 * factor);
     p.n *= plan->repeat;
   }
-
-  double v = p.sum;
   const struct sumac_finish *f = &plan->finish;
-  switch (f->kind) {
-  case SUMAC_F_MEAN: v = p.n ? p.sum / (double)p.n : NAN; break;
-  case SUMAC_F_ROOT: v = sqrt(p.n ? p.sum : 0); break;
-  case SUMAC_F_VARIANCE:
-  case SUMAC_F_DEVIATION:
-    v = p.n > f->ddof ? p.m2 / (double)(p.n - f->ddof) : NAN;
-    if (f->kind == SUMAC_F_DEVIATION) v = sqrt(v);
-    break;
-  default: v = p.n ? p.sum : 0.0; break;
-  }
-  uint64_t raw;
-  memcpy(&raw, &v, sizeof raw);
-  struct sumac_element e = sumac_decode(&sumac_types[SUMAC_T_F64], raw);
-  *bits = e.nan || e.inf ? sumac_special(f, e.nan, e.negative, range)
-                         : sumac_round(sumac_real_of_element(e), f->out, f->saturate, range);
+  *bits = sumac_plain_bits(f, sumac_plain_value(f, p.sum, p.m2, p.n), range);
 }
 
 /* ---- selections */

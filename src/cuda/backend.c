@@ -206,44 +206,85 @@ static sumac_status range_flag(struct sumac_cuda_device *d, uint32_t **flag) {
 
 /* ---- kernels */
 
-static const char *const names[] = {
+/* Exact ones, in f64, in f32. */
+enum { SUMS = SUMAC_ACC_F32 + 1, ACCUMULATING = SUMAC_M_MOMENTS + 1 };
+
+#define AT(A, MAP, T) 2 * ((SUMAC_ACC_##A * ACCUMULATING + SUMAC_M_##MAP) * SUMAC_TYPES + SUMAC_T_##T)
 /* clang-format off */
-#define NAME(MAP, ID) "sumac_exact_" MAP "_" #ID, "sumac_exact_" MAP "_" #ID "_strided",
+#define NAME(A, MAP, TEXT, T) [AT(A, MAP, T)] = TEXT #T, [AT(A, MAP, T) + 1] = TEXT #T "_strided",
 /* clang-format on */
-#define SUMAC_DTYPE(ID, ...) NAME("sum", ID)
+static const char *const names[2 * SUMS * ACCUMULATING * SUMAC_TYPES] = {
+#define SUMAC_DTYPE(ID, ...) NAME(EXACT, SUM, "sumac_exact_sum_", ID)
 #include "model/dtypes.def"
 #undef SUMAC_DTYPE
-#define SUMAC_DTYPE(ID, ...) NAME("abs", ID)
+#define SUMAC_DTYPE(ID, ...) NAME(EXACT, ABS, "sumac_exact_abs_", ID)
 #include "model/dtypes.def"
 #undef SUMAC_DTYPE
-#define SUMAC_DTYPE(ID, ...) NAME("square", ID)
+#define SUMAC_DTYPE(ID, ...) NAME(EXACT, SQUARE, "sumac_exact_square_", ID)
 #include "model/dtypes.def"
 #undef SUMAC_DTYPE
-#define SUMAC_DTYPE(ID, ...) NAME("dot", ID)
+#define SUMAC_DTYPE(ID, ...) NAME(EXACT, DOT, "sumac_exact_dot_", ID)
 #include "model/dtypes.def"
 #undef SUMAC_DTYPE
-#define SUMAC_DTYPE(ID, ...) NAME("moments", ID)
+#define SUMAC_DTYPE(ID, ...) NAME(EXACT, MOMENTS, "sumac_exact_moments_", ID)
 #include "model/dtypes.def"
 #undef SUMAC_DTYPE
+#define SUMAC_PLAIN(A, T) NAME(A, SUM, "sumac_" #A "_sum_", T)
+#include "cuda/plain.def"
+#undef SUMAC_PLAIN
+#define SUMAC_PLAIN(A, T) NAME(A, ABS, "sumac_" #A "_abs_", T)
+#include "cuda/plain.def"
+#undef SUMAC_PLAIN
+#define SUMAC_PLAIN(A, T) NAME(A, SQUARE, "sumac_" #A "_square_", T)
+#include "cuda/plain.def"
+#undef SUMAC_PLAIN
+#define SUMAC_PLAIN(A, T) NAME(A, DOT, "sumac_" #A "_dot_", T)
+#include "cuda/plain.def"
+#undef SUMAC_PLAIN
+#define SUMAC_PLAIN(A, T) NAME(A, MOMENTS, "sumac_" #A "_moments_", T)
+#include "cuda/plain.def"
+#undef SUMAC_PLAIN
 };
 
-static int kernel_index(const struct sumac_plan *plan, bool strided) {
-  return 2 * (plan->map * SUMAC_TYPES + plan->type) + strided;
+bool sumac_cuda_is_plain(enum sumac_acc acc, enum sumac_type type) {
+  return (acc == SUMAC_ACC_F64 || acc == SUMAC_ACC_F32) && sumac_types[type].cls == SUMAC_C_FLOAT;
 }
 
-const char *sumac_cuda_kernel_name(enum sumac_map map, enum sumac_type type, bool strided) {
-  return names[2 * (map * SUMAC_TYPES + type) + strided];
+static bool is_plain(const struct sumac_plan *plan) { return sumac_cuda_is_plain(plan->acc, plan->type); }
+
+static int kernel_index(enum sumac_acc acc, enum sumac_map map, enum sumac_type type, bool strided) {
+  int sum = sumac_cuda_is_plain(acc, type) ? (int)acc : SUMAC_ACC_EXACT;
+  return 2 * ((sum * ACCUMULATING + (int)map) * SUMAC_TYPES + (int)type) + strided;
+}
+
+const char *sumac_cuda_kernel_name(enum sumac_acc acc, enum sumac_map map, enum sumac_type type,
+                                   bool strided) {
+  return names[kernel_index(acc, map, type, strided)];
 }
 
 /* ---- launches */
 
 _Thread_local int sumac_cuda_threads, sumac_cuda_blocks; /* for tuning: 0: as below */
 
+static int most_threads(const struct sumac_plan *plan) {
+  return is_plain(plan) ? sumac_plain_threads(plan->map) : sumac_most_threads(plan->type, plan->map);
+}
+static int least_blocks(const struct sumac_plan *plan) {
+  return is_plain(plan) ? SUMAC_PLAIN_BLOCKS : sumac_least_blocks(plan->type, plan->map);
+}
+static int loads_of(const struct sumac_plan *plan) {
+  return is_plain(plan) ? sumac_plain_loads(plan->map, plan->acc == SUMAC_ACC_F64)
+                        : sumac_loads(plan->type, plan->map);
+}
+static int block_bytes(const struct sumac_plan *plan, int threads) {
+  return is_plain(plan) ? sumac_plain_bytes(threads) : sumac_block_bytes(plan->type, plan->map, threads);
+}
+
 /* Threads a block and blocks. `vectors` of 16 bytes are to be read. Small inputs take one block, so that
  * nothing needs to be merged; then as many as there are tiles; then as many as the device holds. */
 static void choose_shape(const struct sumac_cuda_device *d, const struct sumac_plan *plan, uint64_t vectors,
                          int loads, int *threads, int *blocks) {
-  int most = sumac_most_threads(plan->type, plan->map);
+  int most = most_threads(plan);
   if (vectors <= 1024)
     *threads = 256;
   else if (vectors <= 1 << 16)
@@ -255,8 +296,8 @@ static void choose_shape(const struct sumac_cuda_device *d, const struct sumac_p
   if (*threads < 32) *threads = 32;
   if (*threads > most) *threads = most;
   if (sumac_cuda_threads) *threads = sumac_cuda_threads;
-  int shared = sumac_block_bytes(plan->type, plan->map, *threads);
-  int resident = sumac_least_blocks(plan->type, plan->map) * most / *threads;
+  int shared = block_bytes(plan, *threads);
+  int resident = least_blocks(plan) * most / *threads;
   if (resident > d->shared / (shared + 1024)) resident = d->shared / (shared + 1024);
   if (resident < 1) resident = 1;
   uint64_t tile = (uint64_t)*threads * (uint64_t)loads, want = (vectors + tile - 1) / tile;
@@ -287,11 +328,11 @@ static bool is_aligned(const struct sumac_plan *plan) {
 static sumac_status launch(struct sumac_cuda_device *d, const struct sumac_plan *plan, CUstream stream,
                            struct sumac_launch_strided *a) {
   bool strided = !is_dense(plan);
-  int index = kernel_index(plan, strided), threads = 0, blocks = 0;
+  int index = kernel_index(plan->acc, plan->map, plan->type, strided), threads = 0, blocks = 0;
   CUkernel kernel = NULL;
   sumac_status status = sumac_cuda_kernel(d, index, names[index], &kernel);
   if (status) return status;
-  int loads = strided ? 1 : sumac_loads(plan->type, plan->map);
+  int loads = strided ? 1 : loads_of(plan);
   uint64_t vectors = (a->base.n + 15) / (uint64_t)(16 / sumac_types[plan->type].size);
   choose_shape(d, plan, vectors, loads, &threads, &blocks);
   uint64_t head = (uintptr_t)a->base.x % 16, bytes = head + a->base.n * sumac_types[plan->type].size,
@@ -316,7 +357,7 @@ static sumac_status launch(struct sumac_cuda_device *d, const struct sumac_plan 
                            .blockDimX = (unsigned)threads,
                            .blockDimY = 1,
                            .blockDimZ = 1,
-                           .sharedMemBytes = (unsigned)sumac_block_bytes(plan->type, plan->map, threads),
+                           .sharedMemBytes = (unsigned)block_bytes(plan, threads),
                            .hStream = stream,
                            .attrs = &overlap,
                            .numAttrs = 1};
@@ -375,10 +416,6 @@ static sumac_status check_supported(const struct sumac_plan *plan) {
   if (plan->map >= SUMAC_M_MIN)
     return sumac_fail(SUMAC_ERR_UNSUPPORTED,
                       "min, max, argmin, argmax and norminf are not supported on CUDA devices");
-  if (plan->acc == SUMAC_ACC_F64 || plan->acc == SUMAC_ACC_F32)
-    return sumac_fail(SUMAC_ERR_UNSUPPORTED,
-                      "accumulator %s is not supported on CUDA devices; there are exact and i64",
-                      sumac_acc_name(plan->acc));
   return SUMAC_OK;
 }
 
@@ -495,7 +532,7 @@ sumac_status sumac_cuda_warm(int ordinal) {
   if (!status) status = workspace_of_stream(d, NULL, &work);
   for (int i = 0; !status && i < (int)(sizeof names / sizeof *names); i++) {
     CUkernel kernel = NULL;
-    status = sumac_cuda_kernel(d, i, names[i], &kernel);
+    if (names[i]) status = sumac_cuda_kernel(d, i, names[i], &kernel);
   }
   sumac_cuda_leave(d, pushed);
   return status;

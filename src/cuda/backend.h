@@ -19,7 +19,11 @@ sumac_status sumac_cuda_check(int device);
 /* All that first calls on the device would do. */
 sumac_status sumac_cuda_warm(int device);
 
-const char *sumac_cuda_kernel_name(enum sumac_map map, enum sumac_type type, bool strided);
+/* Sums with this accumulator are plain ones; others are exact, as all sums of integers are. */
+bool sumac_cuda_is_plain(enum sumac_acc acc, enum sumac_type type);
+
+const char *sumac_cuda_kernel_name(enum sumac_acc acc, enum sumac_map map, enum sumac_type type,
+                                   bool strided);
 
 /* For tests: tiles that have left the fast path on this stream so far. For tuning: the next launches' shape.
  */

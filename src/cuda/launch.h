@@ -77,6 +77,17 @@ SUMAC_SHAPE int sumac_least_blocks(enum sumac_type type, enum sumac_map map) {
   return type == SUMAC_T_F64 ? 3 : 2;
 }
 
+/* ---- and of a plain sum, in 64 bits (`wide`) or in 32 */
+
+SUMAC_SHAPE int sumac_plain_loads(enum sumac_map map, bool wide) {
+  if (map == SUMAC_M_MOMENTS) return wide ? 2 : 4;
+  return map == SUMAC_M_DOT ? 2 : 4;
+}
+SUMAC_SHAPE int sumac_plain_threads(enum sumac_map map) { return map == SUMAC_M_MOMENTS ? 256 : 512; }
+enum { SUMAC_PLAIN_BLOCKS = 2 };
+/* A part a warp. */
+SUMAC_SHAPE int sumac_plain_bytes(int threads) { return threads / 32 * 24; }
+
 /* A workspace: words that a launch finds and leaves all zero, so that launches follow each other, and graphs
  * replay, without anything in between. */
 enum {

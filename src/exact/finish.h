@@ -217,4 +217,43 @@ SUMAC_HD static inline uint64_t sumac_finish_sums(const struct sumac_finish *f, 
                            range);
 }
 
+/* ---- plain sums, which binary64 holds */
+
+SUMAC_HD static inline double sumac_sqrt(double x) {
+#ifdef __CUDA_ARCH__
+  return __dsqrt_rn(x);
+#else
+  return __builtin_sqrt(x);
+#endif
+}
+
+/* The result of a sum of n terms, or for a variance of the squares of n elements about their mean. NaN where
+ * there are too few. */
+SUMAC_HD static inline double sumac_plain_value(const struct sumac_finish *f, double sum, double squares,
+                                                int64_t n) {
+  double divisor = n > f->ddof ? (double)(n - f->ddof) : 0;
+  switch (f->kind) {
+  case SUMAC_F_MEAN: return sum / (double)n;
+  case SUMAC_F_ROOT: return sumac_sqrt(n ? sum : 0);
+  case SUMAC_F_VARIANCE: return (divisor > 0 ? squares : 0) / divisor;
+  case SUMAC_F_DEVIATION: return sumac_sqrt((divisor > 0 ? squares : 0) / divisor);
+  default: return n ? sum : 0;
+  }
+}
+
+/* Its bits in the output type. */
+SUMAC_HD static inline uint64_t sumac_plain_bits(const struct sumac_finish *f, double value, bool *range) {
+  union {
+    double value;
+    uint64_t bits;
+  } v = {value};
+  uint64_t magnitude = v.bits & sumac_low_bits(63), mantissa = magnitude & sumac_low_bits(52);
+  int field = (int)(magnitude >> 52);
+  bool negative = v.bits >> 63;
+  if (field == 2047) return sumac_special(f, mantissa != 0, negative, range);
+  if (field) mantissa |= (uint64_t)1 << 52;
+  struct sumac_real r = {mantissa, (field ? field : 1) - 1075, negative, false, 0};
+  return sumac_round(r, f->out, f->saturate, range);
+}
+
 #endif
