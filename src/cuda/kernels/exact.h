@@ -295,6 +295,7 @@ DEVICE bool merge(const sumac_launch &a, const block_memory<TYPE, MAP> &m, bool 
     if (lane == 0) old = take_ticket(&a.work->ticket, mark);
     old = (u64)warp_shuffle((i64)old, 0);
     if ((u32)old != grid_blocks() - 1) return false;
+    warp_barrier(); /* what lane 0 has seen of other blocks, all lanes see */
     seen = (old + mark) >> 32;
     for (u32 i = lane; i < W::count; i += 32) {
       m.total[i] = load_shared_work(&a.work->word[i]);

@@ -204,33 +204,21 @@ DEVICE u64 existing(const sumac_launch_strided &a, const strided_source<TYPE, U,
 
 enum { TILES_TOGETHER = 64 };
 
-/* Sums of 64 tiles, and of 64 times as many. */
-template <class ACC> struct older_parts { part<ACC> some, most; };
-
-/* Puts `p`, the sum of the last 64 tiles, there. */
-template <int MAP, class ACC> DEVICE_COLD void put_away(older_parts<ACC> *o, part<ACC> *p, u32 tiles) {
-  if (tiles == TILES_TOGETHER) o->some = o->most = nothing<ACC>();
-  join<MAP>(o->some, *p);
-  *p = nothing<ACC>();
-  if (tiles % (TILES_TOGETHER * TILES_TOGETHER)) return;
-  join<MAP>(o->most, o->some);
-  o->some = nothing<ACC>();
-}
-template <int MAP, class ACC> DEVICE_COLD void bring_back(older_parts<ACC> *o, part<ACC> *p) {
-  join<MAP>(o->some, *p);
-  join<MAP>(o->most, o->some);
-  *p = o->most;
+template <int MAP, class ACC> DEVICE_COLD void put_away(part<ACC> *oldest, const part<ACC> some) {
+  join<MAP>(*oldest, some);
 }
 
-/* Streams the block's tiles; the next one is in flight while this one is added. */
+/* Streams the block's tiles; the next one is in flight while this one is added. Up to 64 tiles are added up,
+ * then up to 64 such sums, and these: in registers, but for the last, since what a thread keeps in memory
+ * goes through the cache for all threads at once, which costs 20 us. */
 template <int TYPE, int MAP, class ACC, int U, class SOURCE, class ARGS>
 DEVICE part<ACC> sum_of_thread(const ARGS &args, bool skip_nan) {
   typedef plain_tile<TYPE, MAP, ACC, U> P;
-  part<ACC> p = nothing<ACC>();
+  part<ACC> p = nothing<ACC>(), some = p;
   SOURCE source(args);
   typename P::type next;
   if (!source.load_first(args, next)) return p;
-  older_parts<ACC> older;
+  part<ACC> most = p, *const oldest = &most;
   u32 tiles = 0;
   for (;;) {
     typename P::type t = next;
@@ -243,18 +231,19 @@ DEVICE part<ACC> sum_of_thread(const ARGS &args, bool skip_nan) {
     if (MAP == SUMAC_M_ABS) clear_signs<TYPE>(t);
     join<MAP>(p, P::part_of(t, there, skip_nan));
     if (!more) break;
-    if (++tiles % TILES_TOGETHER == 0) {
-      part<ACC> last = p;
-      put_away<MAP>(&older, &last, tiles);
-      p = last;
-    }
+    if (++tiles % TILES_TOGETHER) continue;
+    join<MAP>(some, p);
+    p = nothing<ACC>();
+    if (tiles % (TILES_TOGETHER * TILES_TOGETHER)) continue;
+    put_away<MAP>(oldest, some);
+    some = nothing<ACC>();
   }
-  if (tiles >= TILES_TOGETHER) {
-    part<ACC> last = p;
-    bring_back<MAP>(&older, &last);
-    p = last;
+  join<MAP>(some, p);
+  if (tiles >= TILES_TOGETHER * TILES_TOGETHER) {
+    put_away<MAP>(oldest, some);
+    return *oldest;
   }
-  return p;
+  return some;
 }
 
 /* ---- many threads: what counts is in lane 0 */
