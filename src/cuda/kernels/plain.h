@@ -130,8 +130,9 @@ template <int TYPE, int MAP, class ACC, int U> struct plain_tile {
     p.sum = sum < moments ? SUMAC_M_SUM : MAP > (t, 0);
     if ((skip_nan && p.sum != p.sum) || (moments && there != all)) {
       type cold = t;
-      add_one_by_one<plain_tile>(&p, &cold, there, skip_nan);
-      return p;
+      part<ACC> slow; /* p itself would be in memory for every tile */
+      add_one_by_one<plain_tile>(&slow, &cold, there, skip_nan);
+      return slow;
     }
     if (moments) {
       p.count = elements;
