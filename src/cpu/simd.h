@@ -163,114 +163,49 @@ SUMAC_INLINE vf32 v_add_by_fma(vf32 a, vf32 one, vf32 b) {
 #endif
 }
 
-SUMAC_INLINE vu32 v_max_u32(vu32 a, vu32 b) {
+/* Operations that are one instruction of the same name in each width. */
 #if SUMAC_VECTOR_BYTES == 64
-  return (vu32)_mm512_max_epu32((__m512i)a, (__m512i)b);
+typedef __m512i vint;
+#define MM(NAME) _mm512_##NAME
 #elif SUMAC_VECTOR_BYTES == 32
-  return (vu32)_mm256_max_epu32((__m256i)a, (__m256i)b);
+typedef __m256i vint;
+#define MM(NAME) _mm256_##NAME
 #else
-  vu32 m = (vu32)(a > b);
-  return (m & a) | (~m & b);
+typedef __m128i vint;
+#define MM(NAME) _mm_##NAME
 #endif
-}
-SUMAC_INLINE vu32 v_min_u32(vu32 a, vu32 b) {
-#if SUMAC_VECTOR_BYTES == 64
-  return (vu32)_mm512_min_epu32((__m512i)a, (__m512i)b);
-#elif SUMAC_VECTOR_BYTES == 32
-  return (vu32)_mm256_min_epu32((__m256i)a, (__m256i)b);
+
+SUMAC_INLINE vu8 v_max_u8(vu8 a, vu8 b) { return (vu8)MM(max_epu8)((vint)a, (vint)b); }
+SUMAC_INLINE vi16 v_max_i16(vi16 a, vi16 b) { return (vi16)MM(max_epi16)((vint)a, (vint)b); }
+#if SUMAC_VECTOR_BYTES >= 32
+SUMAC_INLINE vi8 v_max_i8(vi8 a, vi8 b) { return (vi8)MM(max_epi8)((vint)a, (vint)b); }
+SUMAC_INLINE vu16 v_max_u16(vu16 a, vu16 b) { return (vu16)MM(max_epu16)((vint)a, (vint)b); }
+SUMAC_INLINE vu16 v_min_u16(vu16 a, vu16 b) { return (vu16)MM(min_epu16)((vint)a, (vint)b); }
+SUMAC_INLINE vi32 v_max_i32(vi32 a, vi32 b) { return (vi32)MM(max_epi32)((vint)a, (vint)b); }
+SUMAC_INLINE vu32 v_max_u32(vu32 a, vu32 b) { return (vu32)MM(max_epu32)((vint)a, (vint)b); }
+SUMAC_INLINE vu32 v_min_u32(vu32 a, vu32 b) { return (vu32)MM(min_epu32)((vint)a, (vint)b); }
 #else
-  vu32 m = (vu32)(a < b);
-  return (m & a) | (~m & b);
+SUMAC_INLINE vi8 v_max_i8(vi8 a, vi8 b) { return (vi8)v_select64((vi64)(a > b), (vu64)a, (vu64)b); }
+SUMAC_INLINE vu16 v_max_u16(vu16 a, vu16 b) { return (vu16)v_select64((vi64)(a > b), (vu64)a, (vu64)b); }
+SUMAC_INLINE vu16 v_min_u16(vu16 a, vu16 b) { return (vu16)v_select64((vi64)(a < b), (vu64)a, (vu64)b); }
+SUMAC_INLINE vi32 v_max_i32(vi32 a, vi32 b) { return (vi32)v_select64((vi64)(a > b), (vu64)a, (vu64)b); }
+SUMAC_INLINE vu32 v_max_u32(vu32 a, vu32 b) { return (vu32)v_select64((vi64)(a > b), (vu64)a, (vu64)b); }
+SUMAC_INLINE vu32 v_min_u32(vu32 a, vu32 b) { return (vu32)v_select64((vi64)(a < b), (vu64)a, (vu64)b); }
 #endif
-}
-SUMAC_INLINE vu16 v_max_u16(vu16 a, vu16 b) {
 #if SUMAC_VECTOR_BYTES == 64
-  return (vu16)_mm512_max_epu16((__m512i)a, (__m512i)b);
-#elif SUMAC_VECTOR_BYTES == 32
-  return (vu16)_mm256_max_epu16((__m256i)a, (__m256i)b);
+SUMAC_INLINE vi64 v_max_i64(vi64 a, vi64 b) { return (vi64)MM(max_epi64)((vint)a, (vint)b); }
 #else
-  vu16 m = (vu16)(a > b);
-  return (m & a) | (~m & b);
-#endif
-}
-SUMAC_INLINE vu16 v_min_u16(vu16 a, vu16 b) {
-#if SUMAC_VECTOR_BYTES == 64
-  return (vu16)_mm512_min_epu16((__m512i)a, (__m512i)b);
-#elif SUMAC_VECTOR_BYTES == 32
-  return (vu16)_mm256_min_epu16((__m256i)a, (__m256i)b);
-#else
-  vu16 m = (vu16)(a < b);
-  return (m & a) | (~m & b);
-#endif
-}
-SUMAC_INLINE vu8 v_max_u8(vu8 a, vu8 b) {
-#if SUMAC_VECTOR_BYTES == 64
-  return (vu8)_mm512_max_epu8((__m512i)a, (__m512i)b);
-#elif SUMAC_VECTOR_BYTES == 32
-  return (vu8)_mm256_max_epu8((__m256i)a, (__m256i)b);
-#else
-  return (vu8)_mm_max_epu8((__m128i)a, (__m128i)b);
-#endif
-}
-SUMAC_INLINE vi8 v_max_i8(vi8 a, vi8 b) {
-#if SUMAC_VECTOR_BYTES == 64
-  return (vi8)_mm512_max_epi8((__m512i)a, (__m512i)b);
-#elif SUMAC_VECTOR_BYTES == 32
-  return (vi8)_mm256_max_epi8((__m256i)a, (__m256i)b);
-#else
-  vi8 m = a > b;
-  return (m & a) | (~m & b);
-#endif
-}
-SUMAC_INLINE vi16 v_max_i16(vi16 a, vi16 b) {
-#if SUMAC_VECTOR_BYTES == 64
-  return (vi16)_mm512_max_epi16((__m512i)a, (__m512i)b);
-#elif SUMAC_VECTOR_BYTES == 32
-  return (vi16)_mm256_max_epi16((__m256i)a, (__m256i)b);
-#else
-  return (vi16)_mm_max_epi16((__m128i)a, (__m128i)b);
-#endif
-}
-SUMAC_INLINE vi32 v_max_i32(vi32 a, vi32 b) {
-#if SUMAC_VECTOR_BYTES == 64
-  return (vi32)_mm512_max_epi32((__m512i)a, (__m512i)b);
-#elif SUMAC_VECTOR_BYTES == 32
-  return (vi32)_mm256_max_epi32((__m256i)a, (__m256i)b);
-#else
-  vi32 m = a > b;
-  return (m & a) | (~m & b);
-#endif
-}
-SUMAC_INLINE vi64 v_max_i64(vi64 a, vi64 b) {
-#if SUMAC_VECTOR_BYTES == 64
-  return (vi64)_mm512_max_epi64((__m512i)a, (__m512i)b);
-#else
+SUMAC_INLINE vi64 v_max_i64(vi64 a, vi64 b) { /* in one type: gcc makes a blend of it then */
   vi64 m = a > b;
   return (m & a) | (~m & b);
-#endif
 }
+#endif
 
 /* Sums of 8 neighbouring bytes, as 64-bit numbers. */
-SUMAC_INLINE vu64 v_sum_bytes(vu8 a) {
-#if SUMAC_VECTOR_BYTES == 64
-  return (vu64)_mm512_sad_epu8((__m512i)a, _mm512_setzero_si512());
-#elif SUMAC_VECTOR_BYTES == 32
-  return (vu64)_mm256_sad_epu8((__m256i)a, _mm256_setzero_si256());
-#else
-  return (vu64)_mm_sad_epu8((__m128i)a, _mm_setzero_si128());
-#endif
-}
+SUMAC_INLINE vu64 v_sum_bytes(vu8 a) { return (vu64)MM(sad_epu8)((vint)a, (vint){0}); }
 
 /* Sums of 2 neighbouring products, as 32-bit numbers. */
-SUMAC_INLINE vi32 v_dot_i16(vi16 a, vi16 b) {
-#if SUMAC_VECTOR_BYTES == 64
-  return (vi32)_mm512_madd_epi16((__m512i)a, (__m512i)b);
-#elif SUMAC_VECTOR_BYTES == 32
-  return (vi32)_mm256_madd_epi16((__m256i)a, (__m256i)b);
-#else
-  return (vi32)_mm_madd_epi16((__m128i)a, (__m128i)b);
-#endif
-}
+SUMAC_INLINE vi32 v_dot_i16(vi16 a, vi16 b) { return (vi32)MM(madd_epi16)((vint)a, (vint)b); }
 
 #if SUMAC_VECTOR_BYTES >= 32
 #define SUMAC_BYTE_TABLES 1 /* the three operations that follow exist */
