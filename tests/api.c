@@ -555,6 +555,13 @@ static void names(void **state) {
   refused("an op", sumac_op_by_name(NULL, &op), SUMAC_ERR_ARGUMENT, "NULL");
   refused("an acc", sumac_acc_by_name("f16", &acc), SUMAC_ERR_ARGUMENT, "f16 exact i64");
   refused("a dtype", sumac_dtype_by_name("f128", &dtype), SUMAC_ERR_ARGUMENT, "f128 f64 bool");
+  /* sentences list all there is */
+  assert_int_equal(sumac_op_by_name("x", &op), SUMAC_ERR_ARGUMENT);
+  for (int i = 0; i < OPS; i++) assert_non_null(strstr(sumac_error_message(), op_text[i]));
+  assert_int_equal(sumac_acc_by_name("x", &acc), SUMAC_ERR_ARGUMENT);
+  for (int i = 0; i < 4; i++) assert_non_null(strstr(sumac_error_message(), accs[i]));
+  assert_int_equal(sumac_dtype_by_name("x", &dtype), SUMAC_ERR_ARGUMENT);
+  for (int i = 0; i < DTYPES; i++) assert_non_null(strstr(sumac_error_message(), dtype_text(dtypes[i])));
   char long_name[4000];
   memset(long_name, 'x', sizeof long_name - 1);
   long_name[sizeof long_name - 1] = 0;

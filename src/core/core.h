@@ -13,7 +13,13 @@
 /* Notes the sentence for sumac_error_message() and returns status. */
 sumac_status sumac_fail(sumac_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* Adds a name to a list of them for a sentence: "exact, f64". `list` is a string in `size` bytes. */
+void sumac_list_add(char *list, size_t size, const char *name);
+
 /* ---- names.c */
+
+/* As kernels and states call them. */
+extern const char *const sumac_map_names[SUMAC_MAPS];
 
 /* The supported type that a dtype names, or SUMAC_TYPES after noting a failure that names `what`. */
 enum sumac_type sumac_type_of(sumac_dtype dtype, const char *what, sumac_status *status);

@@ -6,6 +6,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 static _Thread_local char message[512];
 
@@ -15,6 +16,11 @@ sumac_status sumac_fail(sumac_status status, const char *format, ...) {
   vsnprintf(message, sizeof message, format, args);
   va_end(args);
   return status;
+}
+
+void sumac_list_add(char *list, size_t size, const char *name) {
+  size_t used = strlen(list);
+  snprintf(list + used, size - used, "%s%s", used ? ", " : "", name);
 }
 
 const char *sumac_error_message(void) { return message; }

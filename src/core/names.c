@@ -6,6 +6,8 @@
 
 #include <string.h>
 
+enum { LIST_SIZE = 256 };
+
 #define STRING(X) #X
 #define VERSION(A, B, C) STRING(A) "." STRING(B) "." STRING(C)
 
@@ -30,6 +32,13 @@ static const char *const acc_names[SUMAC_ACCS] = {
 #define SUMAC_ACC(ID, NAME) [SUMAC_ACC_##ID] = NAME,
 #include "model/accs.def"
 #undef SUMAC_ACC
+};
+
+const char *const sumac_map_names[SUMAC_MAPS] = {
+    [SUMAC_M_SUM] = "sum",       [SUMAC_M_ABS] = "abs",         [SUMAC_M_SQUARE] = "square",
+    [SUMAC_M_DOT] = "dot",       [SUMAC_M_MOMENTS] = "moments", [SUMAC_M_MIN] = "min",
+    [SUMAC_M_MAX] = "max",       [SUMAC_M_MAXABS] = "maxabs",   [SUMAC_M_ARGMIN] = "argmin",
+    [SUMAC_M_ARGMAX] = "argmax",
 };
 
 const char *sumac_version(void) {
@@ -57,6 +66,12 @@ int sumac_dtype_at(int i, sumac_dtype *dtype) {
   return 1;
 }
 
+static const char *list_types(char list[LIST_SIZE]) {
+  list[0] = 0;
+  for (int i = 0; i < SUMAC_TYPES; i++) sumac_list_add(list, LIST_SIZE, sumac_types[i].name);
+  return list;
+}
+
 /* Why a dtype is not taken, said by its own name where it has one. */
 enum sumac_type sumac_type_of(sumac_dtype d, const char *what, sumac_status *status) {
   static const char *const codes[] = {"int",
@@ -77,9 +92,10 @@ enum sumac_type sumac_type_of(sumac_dtype d, const char *what, sumac_status *sta
                                       "float6_e2m3fn",
                                       "float6_e3m2fn",
                                       "float4_e2m1fn"};
-  static const char list[] = "f64, f32, f16, bf16, e4m3fn, e5m2, i8...i64, u8...u64 and bool";
+  char list[LIST_SIZE];
   int i = find_type(d);
   if (i < SUMAC_TYPES) return (enum sumac_type)i;
+  list_types(list);
   if (d.lanes != 1)
     *status = sumac_fail(SUMAC_ERR_UNSUPPORTED, "%s: dtype has %d lanes; only 1 is supported", what, d.lanes);
   else if (d.code < sizeof codes / sizeof *codes)
@@ -99,11 +115,9 @@ sumac_status sumac_op_by_name(const char *name, sumac_op *op) {
     *op = (sumac_op)i;
     return SUMAC_OK;
   }
-  return sumac_fail(
-      SUMAC_ERR_ARGUMENT,
-      "no operation is named '%.40s'; there are sum, dot, mean, var, std, norm1, norm2, norminf, min, max, "
-      "argmin and argmax",
-      name);
+  char list[LIST_SIZE] = "";
+  for (int i = 0; i < SUMAC_OPS; i++) sumac_list_add(list, sizeof list, sumac_ops[i].name);
+  return sumac_fail(SUMAC_ERR_ARGUMENT, "no operation is named '%.40s'; there are %s", name, list);
 }
 
 sumac_status sumac_acc_by_name(const char *name, sumac_acc *acc) {
@@ -114,8 +128,9 @@ sumac_status sumac_acc_by_name(const char *name, sumac_acc *acc) {
     *acc = (sumac_acc)i;
     return SUMAC_OK;
   }
-  return sumac_fail(SUMAC_ERR_ARGUMENT, "no accumulator is named '%.40s'; there are exact, f64, f32 and i64",
-                    name);
+  char list[LIST_SIZE] = "";
+  for (int i = 0; i < SUMAC_ACCS; i++) sumac_list_add(list, sizeof list, acc_names[i]);
+  return sumac_fail(SUMAC_ERR_ARGUMENT, "no accumulator is named '%.40s'; there are %s", name, list);
 }
 
 sumac_status sumac_dtype_by_name(const char *name, sumac_dtype *dtype) {
@@ -126,9 +141,6 @@ sumac_status sumac_dtype_by_name(const char *name, sumac_dtype *dtype) {
     *dtype = sumac_types[i].dtype;
     return SUMAC_OK;
   }
-  return sumac_fail(
-      SUMAC_ERR_ARGUMENT,
-      "no dtype is named '%.40s'; there are f64, f32, f16, bf16, e4m3fn, e5m2, i8, i16, i32, i64, u8, u16, "
-      "u32, u64 and bool",
-      name);
+  char list[LIST_SIZE];
+  return sumac_fail(SUMAC_ERR_ARGUMENT, "no dtype is named '%.40s'; there are %s", name, list_types(list));
 }

@@ -50,23 +50,19 @@ static sumac_status mark_axes(const char *call, const sumac_options *o, int ndim
 }
 
 /* The accumulators that exist for a type, as a list for a sentence. */
-static const char *list_accs(enum sumac_type type, char *buffer, size_t size) {
-  size_t used = 0;
-  buffer[0] = 0;
+static const char *list_accs(enum sumac_type type, char *list, size_t size) {
+  list[0] = 0;
   for (int a = 0; a < SUMAC_ACCS; a++)
-    if (sumac_variant((enum sumac_acc)a, type))
-      used += (size_t)snprintf(buffer + used, used < size ? size - used : 0, "%s%s", used ? ", " : "",
-                               sumac_acc_name((sumac_acc)a));
-  return buffer;
+    if (sumac_variant((enum sumac_acc)a, type)) sumac_list_add(list, size, sumac_acc_name((sumac_acc)a));
+  return list;
 }
 
 static sumac_status check_combination(sumac_op op, enum sumac_type type, const sumac_options *o) {
   const struct sumac_op_info *info = &sumac_ops[op];
   char list[64];
   if (o->acc < 0 || o->acc >= SUMAC_ACCS)
-    return sumac_fail(SUMAC_ERR_ARGUMENT,
-                      "%s: accumulator %d is not known; there are exact, f64, f32 and i64", info->name,
-                      (int)o->acc);
+    return sumac_fail(SUMAC_ERR_ARGUMENT, "%s: accumulator %d is not known; for %s there are %s", info->name,
+                      (int)o->acc, sumac_types[type].name, list_accs(type, list, sizeof list));
   if (info->map >= SUMAC_M_MIN && o->acc != SUMAC_ACC_EXACT)
     return sumac_fail(SUMAC_ERR_UNSUPPORTED,
                       "%s: it selects an element and takes no accumulator but exact, not %s", info->name,
@@ -94,19 +90,19 @@ static enum sumac_type default_output(sumac_op op, enum sumac_type type) {
 }
 
 sumac_status sumac_check_output(const char *call, bool select, enum sumac_type in, enum sumac_type out) {
-  if (out == SUMAC_T_BOOL && !(select && in == SUMAC_T_BOOL))
-    return sumac_fail(
-        SUMAC_ERR_UNSUPPORTED,
-        "%s: the output type cannot be bool (only min and max of bool can); there are f64, f32, f16, bf16, "
-        "e4m3fn, e5m2, i8...i64 and u8...u64",
-        call);
-  return SUMAC_OK;
+  char list[128] = "";
+  if (out != SUMAC_T_BOOL || (select && in == SUMAC_T_BOOL)) return SUMAC_OK;
+  for (int i = 0; i < SUMAC_TYPES; i++)
+    if (i != SUMAC_T_BOOL) sumac_list_add(list, sizeof list, sumac_types[i].name);
+  return sumac_fail(SUMAC_ERR_UNSUPPORTED,
+                    "%s: the output type cannot be bool (only min and max of bool can); there are %s", call,
+                    list);
 }
 
 static sumac_status check_op(sumac_op op) {
   if ((unsigned)op >= SUMAC_OPS)
-    return sumac_fail(SUMAC_ERR_ARGUMENT, "operation %d is not known; there are 0 (sum) to %d (argmax)",
-                      (int)op, SUMAC_OPS - 1);
+    return sumac_fail(SUMAC_ERR_ARGUMENT, "operation %d is not known; there are 0 (%s) to %d (%s)", (int)op,
+                      sumac_ops[0].name, SUMAC_OPS - 1, sumac_ops[SUMAC_OPS - 1].name);
   return SUMAC_OK;
 }
 
@@ -146,8 +142,6 @@ sumac_status sumac_result_type(sumac_op op, const sumac_tensor *x, const sumac_o
 
 sumac_status sumac_kernel_name(sumac_context *context, sumac_op op, const sumac_tensor *x,
                                const sumac_options *options, char *buffer, size_t size) {
-  static const char *const maps[SUMAC_MAPS] = {"sum", "abs", "square", "dot",    "moments",
-                                               "min", "max", "maxabs", "argmin", "argmax"};
   const sumac_options *o = options ? options : &no_options;
   struct request r;
   if (!buffer || !size)
@@ -158,10 +152,10 @@ sumac_status sumac_kernel_name(sumac_context *context, sumac_op op, const sumac_
   if (r.x.device != SUMAC_HOST) {
     bool exact = o->acc == SUMAC_ACC_F64 && !sumac_cuda_is_plain(SUMAC_ACC_F64, r.x.type);
     snprintf(buffer, size, "cuda.%s.%s.%s", sumac_acc_name(exact ? SUMAC_ACC_EXACT : (sumac_acc)o->acc),
-             maps[map], sumac_types[r.x.type].name);
+             sumac_map_names[map], sumac_types[r.x.type].name);
   } else {
     snprintf(buffer, size, "cpu.%s.%s.%s.%s", sumac_context_isa(context),
-             map >= SUMAC_M_MIN ? "select" : sumac_acc_name((sumac_acc)o->acc), maps[map],
+             map >= SUMAC_M_MIN ? "select" : sumac_acc_name((sumac_acc)o->acc), sumac_map_names[map],
              sumac_types[r.x.type].name);
   }
   return SUMAC_OK;

@@ -14,7 +14,6 @@
 #include "cuda/backend.h"
 
 enum { COUNTERS = 5, CHECKS = 2, HEADER_BYTES = 16, FORMAT_VERSION = 1 };
-static const char *const kind_names[] = {"sum", "abs", "square", "dot", "moments"};
 static const char magic[4] = {'s', 'u', 'm', 'x'};
 
 struct sumac_state {
@@ -140,8 +139,8 @@ static sumac_status make(sumac_context *context, sumac_kind kind, enum sumac_typ
 
 static sumac_status check_kind(sumac_kind kind) {
   if ((unsigned)kind > SUMAC_KIND_MOMENTS)
-    return sumac_fail(SUMAC_ERR_ARGUMENT, "kind of state %d is not known; there are 0 (sum) to 4 (moments)",
-                      (int)kind);
+    return sumac_fail(SUMAC_ERR_ARGUMENT, "kind of state %d is not known; there are 0 (%s) to %d (%s)",
+                      (int)kind, sumac_map_names[0], SUMAC_KIND_MOMENTS, sumac_map_names[SUMAC_KIND_MOMENTS]);
   return SUMAC_OK;
 }
 
@@ -243,7 +242,7 @@ sumac_status sumac_state_merge(sumac_state *into, sumac_state *from) {
     return sumac_fail(
         SUMAC_ERR_ARGUMENT,
         "sumac_state_merge: a state of %s of %s cannot take one of %s of %s; both must be alike",
-        kind_names[into->kind], sumac_types[into->type].name, kind_names[from->kind],
+        sumac_map_names[into->kind], sumac_types[into->type].name, sumac_map_names[from->kind],
         sumac_types[from->type].name);
   if ((status = settle(into)) || (status = settle(from))) return status;
   if (counters(into)[0] > ((int64_t)1 << 62) - counters(from)[0])
@@ -252,11 +251,14 @@ sumac_status sumac_state_merge(sumac_state *into, sumac_state *from) {
   return settle(into);
 }
 
+static bool gives(sumac_kind kind, const struct sumac_op_info *op) {
+  return op->map == (int)kind ||
+         (kind == SUMAC_KIND_MOMENTS && (op->map == SUMAC_M_SUM || op->map == SUMAC_M_SQUARE));
+}
+
 sumac_status sumac_state_result(sumac_state *state, sumac_op op, const sumac_options *options,
                                 const sumac_tensor *out) {
   static const sumac_options none;
-  static const char *const gives[] = {"sum and mean", "norm1", "norm2", "dot",
-                                      "sum, mean, var, std and norm2"};
   const sumac_options *o = options ? options : &none;
   sumac_status status;
   struct sumac_view to;
@@ -275,12 +277,15 @@ sumac_status sumac_state_result(sumac_state *state, sumac_op op, const sumac_opt
                       (long long)to.n);
   if ((status = sumac_check_output("sumac_state_result", false, state->type, to.type))) return status;
   const struct sumac_op_info *info = &sumac_ops[op];
-  bool moments = state->kind == SUMAC_KIND_MOMENTS, squares = moments && info->map == SUMAC_M_SQUARE;
-  if (info->map != (int)state->kind &&
-      !(moments && (info->map == SUMAC_M_SUM || info->map == SUMAC_M_SQUARE)))
+  bool squares = state->kind == SUMAC_KIND_MOMENTS && info->map == SUMAC_M_SQUARE;
+  if (!gives(state->kind, info)) {
+    char list[128] = "";
+    for (int i = 0; i < SUMAC_OPS; i++)
+      if (gives(state->kind, &sumac_ops[i])) sumac_list_add(list, sizeof list, sumac_ops[i].name);
     return sumac_fail(SUMAC_ERR_UNSUPPORTED,
-                      "sumac_state_result: a state of this kind does not give %s; it gives %s", info->name,
-                      gives[state->kind]);
+                      "sumac_state_result: a state of kind %s does not give %s; it gives %s",
+                      sumac_map_names[state->kind], info->name, list);
+  }
   if ((status = settle(state))) return status;
   const int64_t *c = counters(state), *limb = state->word, *square = limb + state->format.limbs;
   struct sumac_counts counts = {c[0], c[1], c[2], c[3], c[4]};

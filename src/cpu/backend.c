@@ -668,11 +668,7 @@ sumac_status sumac_cpu_reduce(sumac_context *context, const struct sumac_plan *p
   }
   sumac_free(context, memory, size);
   if (status)
-    return sumac_fail(status, "%s: %s, so there is no extreme one",
-                      plan->map == SUMAC_M_MIN      ? "min"
-                      : plan->map == SUMAC_M_MAX    ? "max"
-                      : plan->map == SUMAC_M_ARGMIN ? "argmin"
-                                                    : "argmax",
+    return sumac_fail(status, "%s: %s, so there is no extreme one", sumac_map_names[plan->map],
                       plan->inner.n ? "every element of a reduction is NaN and NaNs are skipped"
                                     : "the reduction has no elements");
   if (atomic_load(&job.range))
