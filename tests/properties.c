@@ -541,6 +541,53 @@ static void odd_environments(void **unused) {
 /* ---- sizes ---------------------------------------------------------------------------------- */
 
 /* Stride 0, up to 2^62 elements; also as a matrix, whose rows or columns are one element. */
+/* On a small stack: every operation and accumulator, strided, of numbers that need the last way of all. */
+static void *on_a_small_stack(void *failed) {
+  enum { N = 5000 };
+  static unsigned char data[2 * N * 8 + 16], out[8];
+  data_random random = {5};
+  engine engines[ENGINES_MAX];
+  int engine_count = engines_open(engines, 1);
+  for (size_t i = 0; i < sizeof data; i++) data[i] = (unsigned char)data_next(&random);
+  int64_t shape[2] = {N / 2, 2}, strides[2] = {3, 1};
+  for (int e = 0; e < engine_count; e++)
+    for (int d = 0; d < DTYPES; d++)
+      for (int op = 0; op < OPS; op++)
+        for (int acc = 0; acc <= SUMAC_ACC_I64; acc++)
+          for (uint32_t flags = 0; flags <= SUMAC_SKIP_NAN; flags += SUMAC_SKIP_NAN) {
+            sumac_tensor x = tensor_of(dtypes[d], data, shape), to = scalar_of(SUMAC_F64, out);
+            sumac_options options = {.acc = acc, .flags = flags};
+            x.ndim = 2, x.strides = strides, x.byte_offset = 3;
+            sumac_status status = sumac_reduce(engines[e].context, (sumac_op)op, &x,
+                                               op == SUMAC_DOT ? &x : NULL, &options, &to);
+            *(int *)failed |=
+                status != SUMAC_OK && status != SUMAC_ERR_UNSUPPORTED && status != SUMAC_ERR_RANGE;
+          }
+  engines_close(engines, engine_count);
+  for (int kind = 0; kind < KINDS; kind++) {
+    sumac_state *s = NULL;
+    sumac_tensor x = tensor_of(SUMAC_F64, data, shape);
+    x.ndim = 2, x.strides = strides;
+    *(int *)failed |= sumac_state_create(NULL, (sumac_kind)kind, SUMAC_F64, &s) != SUMAC_OK ||
+                      sumac_state_add(s, &x, kind == SUMAC_KIND_DOT ? &x : NULL) != SUMAC_OK;
+    sumac_state_destroy(s);
+  }
+  return NULL;
+}
+
+static void small_stack(void **unused) {
+  (void)unused;
+  int failed = 0;
+  pthread_t thread;
+  pthread_attr_t attr;
+  pthread_attr_init(&attr);
+  assert_int_equal(pthread_attr_setstacksize(&attr, 256 << 10), 0);
+  assert_int_equal(pthread_create(&thread, &attr, on_a_small_stack, &failed), 0);
+  pthread_join(thread, NULL);
+  pthread_attr_destroy(&attr);
+  assert_int_equal(failed, 0);
+}
+
 static void huge_counts(void **unused) {
   (void)unused;
   static const int64_t counts[] = {1,
@@ -629,6 +676,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(thread_counts),    cmocka_unit_test(many_callers),
       cmocka_unit_test(child_of_a_fork),  cmocka_unit_test(odd_environments),
       cmocka_unit_test(huge_counts),      cmocka_unit_test(relations),
+      cmocka_unit_test(small_stack),
   };
   const struct CMUnitTest nightly[] = {cmocka_unit_test(past_two_gigabytes)};
   if (argc > 1 && strcmp(argv[1], "nightly") == 0)

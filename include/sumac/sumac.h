@@ -18,6 +18,7 @@
  *                     shared by threads; a state may be used by one thread at a time
  *   FP environment    the caller's rounding mode, FTZ/DAZ bits, exception masks and exception flags
  *                     neither influence a result nor change across a call
+ *   stack             a call takes less than 256 KB of its thread's
  *   fork              a child may call sumac; its contexts start new worker threads when needed
  *   the library never prints, never exits, never installs a signal handler and reads two environment
  *   variables: SUMAC_CPU_FEATURES, a comma-separated list of the instruction sets that may be used ("base",

@@ -78,7 +78,8 @@ sumac_status sumac_view_of(const sumac_tensor *tensor, const char *name, struct 
                       name);
   if (view->n > 0 && !tensor->data)
     return sumac_fail(SUMAC_ERR_ARGUMENT, "%s: data is NULL, but the tensor has elements", name);
-  view->data = view->n > 0 ? (const char *)first : NULL;
+  view->data =
+      view->n > 0 ? (const char *)first : ""; /* not NULL: C lets nothing be added to that, not even 0 */
   return SUMAC_OK;
 }
 

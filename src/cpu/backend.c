@@ -649,7 +649,8 @@ sumac_status sumac_cpu_reduce(sumac_context *context, const struct sumac_plan *p
     return sumac_fail(SUMAC_ERR_MEMORY,
                       "out of memory: a reduction of %lld elements to %lld results needs %zu bytes",
                       (long long)plan->inner.n, (long long)d->n, size);
-  job.scratch = memory;
+  char nothing = 0;
+  job.scratch = memory ? memory : &nothing; /* C lets nothing be added to NULL, not even 0 */
   job.staged = staged ? (uint64_t *)(void *)(memory + (size_t)workers * job.scratch_size) : NULL;
 
   struct sumac_fp fp = sumac_fp_enter();

@@ -86,6 +86,10 @@ static struct sumac_pool *pool_get(sumac_context *context) {
   return pool;
 }
 
+/* Of a thread. The loops take less than 256 KB (sumac.h), but a C library's default may be 128 KB, and
+ * sanitizers want more. */
+#define STACK_BYTES ((size_t)1 << 20)
+
 /* Signals are for the program's own threads; but those that an access raises come to the thread that made it,
  * and would kill the process where they are blocked. */
 static void start_threads(struct sumac_pool *pool, int wanted) {
@@ -96,8 +100,12 @@ static void start_threads(struct sumac_pool *pool, int wanted) {
   sigdelset(&all, SIGFPE);
   sigdelset(&all, SIGILL);
   pthread_sigmask(SIG_SETMASK, &all, &old);
-  while (pool->threads < wanted && !pthread_create(&pool->thread[pool->threads], NULL, thread_main, pool))
+  pthread_attr_t attr;
+  pthread_attr_init(&attr);
+  pthread_attr_setstacksize(&attr, STACK_BYTES);
+  while (pool->threads < wanted && !pthread_create(&pool->thread[pool->threads], &attr, thread_main, pool))
     pool->threads++;
+  pthread_attr_destroy(&attr);
   pthread_sigmask(SIG_SETMASK, &old, NULL);
 }
 
