@@ -216,7 +216,7 @@ template <int TYPE, int MAP> DEVICE void finish(const sumac_launch &a, u64 *word
   typedef words_of<TYPE, MAP> W;
   constexpr bool integer = !element<TYPE>::is_float;
   bool simple = !W::moments && a.finish.kind == SUMAC_F_VALUE && a.repeat == 1 && !a.add_words &&
-                (a.out_type.cls == SUMAC_C_FLOAT || (integer && a.out_type.size == 8));
+                (a.out_type.cls == SUMAC_C_FLOAT ? !a.must_fit_i64 : integer && a.out_type.size == 8);
   bool special = lane_index() < SUMAC_COUNT_SLOW && word[W::counts_at + lane_index()];
   if (!simple || warp_any(special)) {
     finish_all<TYPE, MAP>(a, word, scratch, seen);

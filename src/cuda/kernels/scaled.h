@@ -185,7 +185,10 @@ template <int TYPE, int MAP, int U> struct scaled_sum {
     if (MAP == SUMAC_M_ABS) clear_signs<TYPE>(t);
     return add(t);
   }
-  template <class R> MEMBER void cold_tile(const R &r, tile_type &t) { adapt(r, this, &t); }
+  template <class R> MEMBER void cold_tile(const R &r, tile_type &t) {
+    if (MAP == SUMAC_M_ABS) clear_signs<TYPE>(t); /* where no try was made */
+    adapt(r, this, &t);
+  }
   template <class R> MEMBER void end(const R &r) {
     flush(r);
     if (r.state().binned) flush_bins(r);
