@@ -9,6 +9,7 @@
 #   CCCL     a directory of headers, or a wheel of nvidia-cuda-cccl, newer than the toolkit's (default: none)
 #   PYTHON   with torch and, if they shall be measured, cupy and jax (default python3)
 #   DTYPES   a list instead of the mode's own
+#   LIMIT    seconds after which no measurement begins or goes on (default: smoke 165, full 525)
 #   OPTIONS  of every program, as in protocol.h, instead of the mode's own
 # shellcheck disable=SC2086 # $options are several
 set -eu
@@ -21,12 +22,12 @@ case $mode in
 smoke)
   dtypes="f64 f32 f16 e4m3fn"
   options="--sizes 4096,1048576,67108864,1073741824 --repetitions 5"
-  float_ops=sum,dot python_seconds=60
+  float_ops=sum,dot limit=165
   ;;
 full)
-  dtypes="f64 f32 f16 bf16 e4m3fn e5m2 i8 i16 i32 i64 u8 u16 u32 u64 bool"
+  dtypes="f64 f32 f16 bf16 e4m3fn e5m2 i8 i16 i32 i64"
   options="--repetitions 9"
-  float_ops=sum,dot,mean,var,norm1,norm2 python_seconds=150
+  float_ops=sum,dot,mean,var,norm1,norm2 limit=525
   ;;
 *)
   echo "usage: $0 [smoke|full]" >&2
@@ -35,6 +36,11 @@ full)
 esac
 dtypes=${DTYPES:-$dtypes}
 options=${OPTIONS:-$options}
+end=$(($(date +%s) + ${LIMIT:-$limit}))
+seconds_left() { # at least 1
+  left=$((end - $(date +%s)))
+  [ $left -gt 0 ] && echo $left || echo 1
+}
 mkdir -p "$out" "$build"
 log=$out/log
 say() { echo "$(date +%T) $*" | tee -a "$log"; }
@@ -98,33 +104,35 @@ fi
 
 # ---- the measurements
 
-# The cuBLAS of torch's wheels, else any that the loader finds.
+# The cuBLAS of torch's wheels, or else the toolkit's.
 CUBLAS=${CUBLAS:-$("$python" -c 'import nvidia, pathlib
 for path in nvidia.__path__:
   for file in pathlib.Path(path).rglob("libcublas.so.1?"): print(file)' 2>/dev/null | head -n 1)}
+[ -n "$CUBLAS" ] ||
+  CUBLAS=$(find "$(dirname "$nvcc")/../lib64/" -name 'libcublas.so.1?' 2>/dev/null | head -n 1)
 export CUBLAS
 
-# measure FILE DTYPE DATA PROGRAM OPTIONS...: adds rows to FILE once they are complete, unless it has some for
-# this dtype and data. What fails, or takes more than two minutes, is left out.
+# measure FILE DTYPE DATA PROGRAM OPTIONS...: adds rows to FILE, unless it has some for this dtype and data.
+# What is not through in time is left for the next run; what fails leaves the rows that it had.
 measure() {
-  file=$out/$1.jsonl dtype=$2 data=$3
+  file=$out/$1.jsonl dtype=$2 data=$3 status=0
   shift 3
   ! grep -Eqs "\"dtype\": \"$dtype\".*\"data\": \"($data)" "$file" || return 0
   [ -x "$1" ] || return 0
-  if timeout 120 "$@" --dtypes "$dtype" $options >"$build/rows" 2>>"$log"; then
-    cat "$build/rows" >>"$file"
-  else
-    say "left out: $dtype: $*"
-  fi
+  timeout "$(seconds_left)" "$@" --dtypes "$dtype" $options >"$build/rows" 2>>"$log" || status=$?
+  [ $status -eq 124 ] || cat "$build/rows" >>"$file"
+  [ $status -eq 0 ] || say "left out ($status): $dtype: $*"
 }
 
 for dtype in $dtypes; do
   say "$dtype"
   case $dtype in
-  f64 | f32 | f16 | bf16) ops=$float_ops ;;
-  *) ops=sum,dot ;;
+  f64) ops=$float_ops accs=exact,f64 ;;
+  f32 | f16 | bf16) ops=$float_ops accs=exact,f32 ;;
+  e4m3fn | e5m2) ops=sum,dot accs=exact,f32 ;;
+  *) ops=sum,dot accs=exact,i64 ;;
   esac
-  measure sumac "$dtype" "normal|random" "$build/bench/bench_gpu" --ops $ops
+  measure sumac "$dtype" "normal|random" "$build/bench/bench_gpu" --ops $ops --accs $accs
   measure peers "$dtype" "normal|random" "$build/peers" --ops $ops
   measure peers_new "$dtype" "normal|random" "$build/peers_new" --ops sum,dot
   case $dtype in
@@ -141,7 +149,7 @@ for dtype in $dtypes; do
 done
 say "python: ${missing#,}"
 if [ -n "$missing" ]; then
-  timeout "$python_seconds" "$python" bench/gpu_peers.py --dtypes "${missing#,}" $options \
+  timeout "$(seconds_left)" "$python" bench/gpu_peers.py --dtypes "${missing#,}" $options \
     >>"$out/python.jsonl" 2>>"$log" || say "left out: some of torch, CuPy and JAX"
 fi
 device end

@@ -23,10 +23,6 @@
 #include <cuda/stream>
 #endif
 
-static void check(cudaError_t error, const char *what) {
-  give_up_if(error != cudaSuccess, what, cudaGetErrorString(error));
-}
-
 /* In CUB's manner: with temp NULL it only says how many bytes of that it needs. */
 typedef cudaError_t entry(void *temp, size_t &temp_bytes, const void *x, const void *y, void *out, int64_t n,
                           cudaStream_t stream);
@@ -40,7 +36,8 @@ struct peer {
   entry *run;
 };
 
-static void call(const struct contest *c, const void *x, const void *y, void *out, int64_t n, void *stream) {
+static const char *call(const struct contest *c, const void *x, const void *y, void *out, int64_t n,
+                        void *stream) {
   enum { TEMP = 64 << 20 };
   static void *temp;
   static const void *last;
@@ -48,14 +45,16 @@ static void call(const struct contest *c, const void *x, const void *y, void *ou
   static size_t bytes;
   const peer *p = static_cast<const peer *>(c->more);
   cudaStream_t s = static_cast<cudaStream_t>(stream);
-  if (!temp) check(cudaMalloc(&temp, TEMP), "temporary storage");
-  if (last != p || last_n != n) {
-    check(p->run(nullptr, bytes, x, y, out, n, s), c->who);
-    give_up_if(bytes > TEMP, c->who, "needs more temporary storage");
+  cudaError_t error = cudaSuccess;
+  if (!temp) error = cudaMalloc(&temp, TEMP);
+  if (!error && (last != p || last_n != n)) {
+    error = p->run(nullptr, bytes, x, y, out, n, s);
+    if (bytes > TEMP) return "it needs more temporary storage";
     last = p;
     last_n = n;
   }
-  check(p->run(temp, bytes, x, y, out, n, s), c->who);
+  if (!error) error = p->run(temp, bytes, x, y, out, n, s);
+  return error ? cudaGetErrorString(error) : nullptr;
 }
 
 /* ---- CUB */

@@ -158,7 +158,8 @@ struct point {
 
 enum way { CALLS_ALONE, WITH_OTHERS, OTHERS_ALONE };
 
-static void enqueue(const struct point *p, enum way way) {
+/* NULL, or why not. */
+static const char *enqueue(const struct point *p, enum way way) {
   int64_t n = (int64_t)(p->bytes * 8 / p->contest->dtype.bits);
   for (int i = 0; i < p->calls; i++) {
     int slot = i % p->slots;
@@ -166,8 +167,16 @@ static void enqueue(const struct point *p, enum way way) {
     if (way == OTHERS_ALONE) continue;
     const void *x = (const void *)(uintptr_t)(memory[0] + (size_t)slot * p->bytes),
                *y = (const void *)(uintptr_t)(memory[1] + (size_t)slot * p->bytes);
-    p->contest->call(p->contest, x, y, (void *)(uintptr_t)(out + 8u * (unsigned)slot), n, stream);
+    void *to = (void *)(uintptr_t)(out + 8u * (unsigned)slot);
+    const char *why = p->contest->call(p->contest, x, y, to, n, stream);
+    if (why) return why;
   }
+  return NULL;
+}
+
+static void enqueue_again(const struct point *p, enum way way) {
+  const char *why = enqueue(p, way);
+  give_up_if(why != NULL, p->contest->who, why);
 }
 
 static int compare(const void *a, const void *b) {
@@ -193,7 +202,7 @@ static struct time time_of(const struct point *p, CUgraphExec exec) {
     if (exec)
       check(cu->cuGraphLaunch(exec, stream), "replay");
     else
-      enqueue(p, CALLS_ALONE);
+      enqueue_again(p, CALLS_ALONE);
     check(cu->cuEventRecord(to, stream), "record");
     check(cu->cuEventSynchronize(to), "calls");
     check(cu->cuEventElapsedTime_v2(&ms, from, to), "time");
@@ -213,7 +222,7 @@ static struct time time_of_graph(const struct point *p, enum way way) {
   CUgraph graph;
   CUgraphExec exec;
   check(cu->cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL), "capture");
-  enqueue(p, way);
+  enqueue_again(p, way);
   check(cu->cuStreamEndCapture(stream, &graph), "end of capture");
   check(cu->cuGraphInstantiateWithFlags(&exec, graph, 0), "instantiate");
   struct time time = time_of(p, exec);
@@ -222,11 +231,16 @@ static struct time time_of_graph(const struct point *p, enum way way) {
   return time;
 }
 
-static void measure(struct point *p) {
+static bool measure(struct point *p) {
   const struct contest *c = p->contest;
   uint64_t got[MOST_CALLS], slow = c->slow_tiles ? c->slow_tiles(stream) : 0;
   check(cu->cuMemsetD8Async(out, 0xa5, sizeof got, stream), "poison");
-  enqueue(p, CALLS_ALONE);
+  const char *why = enqueue(p, CALLS_ALONE);
+  if (why) {
+    fprintf(stderr, "left out: %s %s of %s in %s: %s\n", c->who, sumac_op_name(c->op),
+            sumac_dtype_name(c->dtype), c->acc, why);
+    return false;
+  }
   if (c->slow_tiles) slow = c->slow_tiles(stream) - slow;
   check(cu->cuStreamSynchronize(stream), "calls");
   check(cu->cuMemcpyDtoH_v2(got, out, sizeof got), "results");
@@ -247,6 +261,7 @@ static void measure(struct point *p) {
     printf(", \"slow_tiles\": %.4f", (double)slow / p->calls / ((double)p->bytes / c->tile));
   printf("%s}\n", c->extra ? c->extra : "");
   fflush(stdout);
+  return true;
 }
 
 int is_listed(const char *list, const char *word) {
@@ -268,7 +283,7 @@ void compete(const struct contest *contest) {
     if (p.calls > most_calls) p.calls = most_calls;
     size_t fit = memory_bytes / p.bytes;
     p.slots = fit < (size_t)p.calls ? (int)fit : p.calls;
-    measure(&p);
+    if (!measure(&p)) return;
   }
 }
 

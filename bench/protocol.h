@@ -31,9 +31,10 @@ struct contest {
   const char *who, *acc; /* the program, what it accumulates in */
   sumac_dtype out;
   double unit; /* of the accumulator, 2^-24 for f32; 0: the result is right to the bit; HUGE_VAL: unchecked */
-  /* Enqueues the reduction of n elements on the stream; the result goes to `out`. */
-  void (*call)(const struct contest *contest, const void *x, const void *y, void *out, int64_t n,
-               void *stream);
+  /* Enqueues the reduction of n elements on the stream; the result goes to `out`. Returns NULL, or why not:
+   * then the contestant is left out. */
+  const char *(*call)(const struct contest *contest, const void *x, const void *y, void *out, int64_t n,
+                      void *stream);
   const void *more; /* for call() */
   /* Or NULL, and "": tiles that have taken a slow path on the stream so far; bytes of a tile; JSON to be
    * added. */
