@@ -4,7 +4,7 @@
 A point is an operation, dtype, kind of data and size. At each the library's plain and exact results are
 compared with the fastest peer of the kind: ratios are the other's time over ours, above 1 where we are
 faster. A ratio within the noise of both, or within 1 %, is a tie. The ceiling is the fastest plain read of as
-many bytes.
+many bytes. Wrong results are listed and compared with nobody.
 """
 
 import collections
@@ -35,6 +35,8 @@ class Results:
         self.ceiling = {}  # by bytes: the fastest read
         self.points = collections.defaultdict(lambda: collections.defaultdict(dict))  # who, by case, by bytes
         for row in rows:
+            if row["wrong"]:
+                continue  # it may not even have read its input: compared with nobody
             if row["who"].startswith("read "):
                 best = self.ceiling.setdefault(row["bytes"], row)
                 if row["graph_us"] < best["graph_us"]:
