@@ -175,13 +175,13 @@ def plot(results, case, column):
     most = 1.05 * max(1, min(2, max(share for shares in series.values() for _, share in shares)))
     sizes = sorted({size for shares in series.values() for size, _ in shares})
     low, high = math.log2(sizes[0]), max(math.log2(sizes[-1]), math.log2(sizes[0]) + 1)
-    x = lambda size: left + (width - left - 10) * (math.log2(size) - low) / (high - low)
+    x = lambda size: left + (width - left - 20) * (math.log2(size) - low) / (high - low)
     y = lambda share: top + (height - bottom - top) * (1 - min(share, most) / most)
     parts = [f'<svg width="{width}" height="{height + 16 * ((len(series) + 2) // 3)}" role="img">']
     for share in (0, 0.25, 0.5, 0.75, 1, 1.5, 2):
         if share <= most:
             at, stroke = f"{y(share):.1f}", "#999" if share == 1 else "#e4e4e4"
-            parts.append(f'<path d="M{left} {at}H{width - 10}" stroke="{stroke}"/>')
+            parts.append(f'<path d="M{left} {at}H{width - 20}" stroke="{stroke}"/>')
             parts.append(f'<text x="{left - 6}" y="{at}" text-anchor="end" dy="4">{share:g}</text>')
     for size in sizes:
         parts.append(f'<text x="{x(size):.1f}" y="{height - 8}" text-anchor="middle">{readable(size)}</text>')
