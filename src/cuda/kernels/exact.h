@@ -156,7 +156,7 @@ DEVICE_COLD void finish_all(const sumac_launch &a, u64 *word, u32 *scratch, bool
     if (a.repeat != 1) {
       multiply_words(word, N, a.repeat);
       if (W::moments) multiply_words(square, Q, a.repeat);
-      multiply_words(count, SUMAC_COUNT_SLOW, a.repeat);
+      if (lane_index() < SUMAC_COUNT_SLOW) count[lane_index()] *= a.repeat;
     }
     drop_spare(word, W::number.limbs);
     if (W::moments) drop_spare(square, W::square.limbs);

@@ -71,7 +71,7 @@ template <int TYPE, int MAP, int U> struct folded_sum {
   MEMBER void set(int place) { top = (u32)(place + 52 + 1023) << 20 | 0x80000u; }
   MEMBER void close() { top = inf; } /* what is added to an infinity is refused */
   MEMBER bool is_closed() const { return top == inf; }
-  template <class R> MEMBER void open(const R &r) { set(r.state().place); }
+  template <class R> MEMBER void open(const R &r) { set(fixed ? LEAST : r.state().place); }
   MEMBER double magic(int w) const { return double_of(top - ((u32)(52 * w) << 20), 0); }
   MEMBER bool is_full() const { return count > (twofold ? 1024 : 2048) - elements; }
   template <class R> MEMBER void flush(const R &r) {

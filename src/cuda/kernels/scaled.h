@@ -171,7 +171,7 @@ template <int TYPE, int MAP, int U> struct scaled_sum {
       i32 m = integer(value_bits(t, k), unit);
       column[(unit >> 4) * COLUMNS] += (i64)m * (i64)(1u << (unit & 15));
     }
-    if (r.wait(elements, 1u << 22)) flush_bins(r);
+    if (r.wait(elements, (1u << 19) - elements)) flush_bins(r);
   }
   template <class R> MEMBER void flush_bins(const R &r) {
     int k = (int)lane_index();
