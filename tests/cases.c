@@ -4,6 +4,7 @@
  * fault; the wanted values follow from integer arithmetic or are spelled out.
  *
  *   cases [nightly]     "nightly" adds an array of 2 GB
+ *   cases cuda          what exists there on a CUDA device, too
  */
 #include "data.h"
 #include "everywhere.h"
@@ -738,6 +739,10 @@ int main(int argc, char **argv) {
       cmocka_unit_test(ranks),
   };
   const struct CMUnitTest nightly[] = {cmocka_unit_test(a_big_axis)};
+  if (argc > 1 && strcmp(argv[1], "cuda") == 0 && !everywhere_with_device()) {
+    print_error("%s\n", sumac_error_message());
+    return 1;
+  }
   if (argc > 1 && strcmp(argv[1], "nightly") == 0)
     return cmocka_run_group_tests_name("cases, nightly", nightly, NULL, NULL);
   return cmocka_run_group_tests_name("cases", tests, NULL, NULL);

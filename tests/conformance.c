@@ -4,9 +4,12 @@
  * one input dtype, against the oracle. In exact mode not one bit may differ; other accumulators keep the
  * bound of sumac.h and give one value for all layouts and thread counts.
  *
- *   conformance DTYPE [all]      "all" walks every layout and output type in place of a sample
+ *   conformance DTYPE [all]          "all" walks every layout and output type in place of a sample
+ *   conformance DTYPE cuda [all]     the same on a CUDA device, with sizes that its launches may find hard
+ *   conformance DTYPE cuda few       of these what a memory checker has the time for
  */
 #include "data.h"
+#include "device.h"
 #include "engines.h"
 #include "oracle/oracle.h"
 #include "view.h"
@@ -21,7 +24,7 @@
 #include <cmocka.h>
 
 static sumac_dtype dtype;
-static int walk_all;
+static int walk_all, walk_few, on_device;
 static long calls, differences;
 static engine engines[ENGINES_MAX], pooled[ENGINES_MAX];
 static int engine_count;
@@ -35,6 +38,7 @@ static int selects(sumac_op op) { return op == SUMAC_NORMINF || op >= SUMAC_MIN;
 
 /* As sumac.h says it, independent of the library's lists. */
 static int acc_exists(sumac_op op, sumac_dtype in, sumac_acc acc) {
+  if (on_device && selects(op)) return 0;
   switch (acc) {
   case SUMAC_ACC_EXACT: return 1;
   case SUMAC_ACC_F64: return !selects(op);
@@ -81,15 +85,30 @@ static void report(const where *w, const engine *e, sumac_op op, sumac_acc acc, 
 
 static uint64_t low_bits(sumac_dtype d) { return d.bits == 64 ? UINT64_MAX : ((uint64_t)1 << d.bits) - 1; }
 
-static sumac_status call(const engine *e, sumac_op op, const view *x, const view *y, sumac_acc acc,
-                         uint32_t flags, int64_t ddof, sumac_dtype out_type, uint64_t *bits) {
+/* Results in device memory are not waited for: what an error would have said is asked afterwards. */
+static sumac_status reduce(const engine *e, sumac_op op, const sumac_tensor *x, const sumac_tensor *y,
+                           const sumac_options *options, const sumac_tensor *out, device_tensor *there,
+                           void *room) {
+  if (there == NULL) return sumac_reduce(e->context, op, x, op == SUMAC_DOT ? y : NULL, options, out);
+  sumac_tensor to = *out;
+  to.device = there->tensor.device;
+  to.data = (char *)(uintptr_t)there->span + ((char *)out->data - (char *)room);
+  device_write(there, room);
+  sumac_status status = sumac_reduce(e->context, op, x, op == SUMAC_DOT ? y : NULL, options, &to);
+  device_read(there, room);
+  return status == SUMAC_OK ? sumac_device_check(0) : status;
+}
+
+static sumac_status call(const engine *e, sumac_op op, const sumac_tensor *x, const sumac_tensor *y,
+                         sumac_acc acc, uint32_t flags, int64_t ddof, sumac_dtype out_type, uint64_t *bits) {
+  static device_tensor there;
   sumac_options options = {.acc = (int32_t)acc, .flags = flags, .ddof = ddof};
   uint64_t room[3] = {UNTOUCHED, UNTOUCHED, UNTOUCHED};
-  sumac_tensor out = scalar_of(out_type, &room[1]);
-  int64_t ones[VIEW_DIMS] = {1, 1, 1, 1, 1, 1, 1, 1};
-  if (flags & SUMAC_KEEPDIMS) out.ndim = x->tensor.ndim, out.shape = ones;
-  sumac_status status =
-      sumac_reduce(e->context, op, &x->tensor, op == SUMAC_DOT ? &y->tensor : NULL, &options, &out);
+  int64_t words = 3, ones[VIEW_DIMS] = {1, 1, 1, 1, 1, 1, 1, 1};
+  sumac_tensor out = scalar_of(out_type, &room[1]), whole = tensor_of(SUMAC_U64, room, &words);
+  if (flags & SUMAC_KEEPDIMS) out.ndim = x->ndim, out.shape = ones;
+  if (on_device && there.memory == 0) device_copy(&there, &whole);
+  sumac_status status = reduce(e, op, x, y, &options, &out, on_device && calls % 2 ? &there : NULL, room);
   calls++;
   *bits = room[1] & low_bits(out_type);
   assert_int_equal(room[0], UNTOUCHED);
@@ -254,8 +273,8 @@ static int fits_i64(const oracle_stats *stats, sumac_op op) {
 
 /* Elements of stride 0 are counted, not added one by one: that may round differently. */
 static void check_acc(const where *w, const engine *e, int isa, int repeated, sumac_op op, sumac_acc acc,
-                      const view *x, const view *y, uint32_t flags, int64_t ddof, const oracle_stats *stats,
-                      acc_values *values) {
+                      const sumac_tensor *x, const sumac_tensor *y, uint32_t flags, int64_t ddof,
+                      const oracle_stats *stats, acc_values *values) {
   sumac_dtype out = acc == SUMAC_ACC_I64    ? default_out(op, dtype)
                     : dtype_is_float(dtype) ? default_out(op, dtype)
                                             : SUMAC_F64;
@@ -271,7 +290,7 @@ static void check_acc(const where *w, const engine *e, int isa, int repeated, su
     oracle_result(stats, op, flags, ddof, out, &want);
     report(w, e, op, acc, out, flags, "bound", status, bits, wanted, want);
   }
-  if (repeated) return;
+  if (repeated || on_device) return; /* there the tree depends on how elements lie */
   if (values->known[op][acc][isa] && values->bits[op][acc][isa] != bits)
     report(w, e, op, acc, out, flags, "another value before", status, bits, SUMAC_OK,
            values->bits[op][acc][isa]);
@@ -281,7 +300,17 @@ static void check_acc(const where *w, const engine *e, int isa, int repeated, su
 
 /* ---- one array ------------------------------------------------------------------------------ */
 
-static void check_array(data_kind kind, int64_t n, const uint64_t *a, const uint64_t *b, uint64_t seed) {
+/* A map has more than one operation, which differ in the last step: a sample takes one of them. */
+static int is_chosen(sumac_op op, uint64_t seed) {
+  if (walk_all || !on_device) return 1;
+  return op == (seed % 2 ? SUMAC_SUM : SUMAC_MEAN) || op == (seed % 2 ? SUMAC_STD : SUMAC_VAR) ||
+         op == SUMAC_DOT || op == SUMAC_NORM1 || op == SUMAC_NORM2;
+}
+
+enum { SOME_LAYOUT = -1 };
+
+static void check_array(data_kind kind, int64_t n, int first_layout, const uint64_t *a, const uint64_t *b,
+                        uint64_t seed) {
   static oracle_stats stats, products;
   static acc_values values;
   data_random random = {seed};
@@ -324,22 +353,35 @@ static void check_array(data_kind kind, int64_t n, const uint64_t *a, const uint
     }
   }
 
-  int picks = walk_all ? LAYOUTS + 1 : big ? 2 : 3;
+  int picks = walk_all ? LAYOUTS + 1 : big || on_device ? 2 : 3;
+  if (first_layout == SOME_LAYOUT) first_layout = (int)(seed % OFFSETS);
   for (int pick = 0; pick < picks; pick++) {
-    int layout = walk_all ? pick : pick == 0 ? (int)(seed % OFFSETS) : (int)data_below(&random, LAYOUTS + 1);
+    int layout = walk_all ? pick : pick == 0 ? first_layout : (int)data_below(&random, LAYOUTS + 1);
     if (layout == REPEATED && !equal) layout = AT_END;
     int other = walk_all || data_next(&random) % 2 ? layout : (int)data_below(&random, OFFSETS + 1);
     if (layout >= MATRIX_PADDED && layout != REPEATED) other = layout; /* x and y have one shape */
     view x, y;
     lay_out(&x, layout, a, n);
     lay_out(&y, other, b, n);
+    device_tensor there[2];
+    const sumac_tensor *px = &x.tensor, *py = &y.tensor;
+    if (on_device) {
+      device_copy(&there[0], px);
+      device_copy(&there[1], py);
+      px = &there[0].tensor;
+      py = &there[1].tensor;
+    }
     where w = {kind, n, layout_text(layout), seed};
     for (int i = 0; i < engine_count; i++) {
       const engine *e = data_next(&random) % 2 ? &engines[i] : &pooled[i];
       for (int op = 0; op < OPS; op++) {
-        for (int k = 0; k < wanted[op].outs; k++) {
+        if (!acc_exists((sumac_op)op, dtype, SUMAC_ACC_EXACT) || !is_chosen((sumac_op)op, random.state))
+          continue;
+        int sampled = on_device && !walk_all;
+        int from = sampled ? (int)data_below(&random, (uint64_t)wanted[op].outs) : 0;
+        for (int k = from; k < (sampled ? from + 1 : wanted[op].outs); k++) {
           uint64_t bits = 0;
-          sumac_status status = call(e, (sumac_op)op, &x, &y, SUMAC_ACC_EXACT, wanted[op].flags,
+          sumac_status status = call(e, (sumac_op)op, px, py, SUMAC_ACC_EXACT, wanted[op].flags,
                                      wanted[op].ddof, wanted[op].out[k], &bits);
           uint64_t want = wanted[op].status[k] == SUMAC_ERR_EMPTY ? UNTOUCHED & low_bits(wanted[op].out[k])
                                                                   : wanted[op].bits[k];
@@ -348,11 +390,12 @@ static void check_array(data_kind kind, int64_t n, const uint64_t *a, const uint
                    status, bits, wanted[op].status[k], want);
         }
         for (int acc = SUMAC_ACC_F64; acc < ACCS; acc++)
-          if (acc_exists((sumac_op)op, dtype, (sumac_acc)acc))
-            check_acc(&w, e, i, layout == REPEATED, (sumac_op)op, (sumac_acc)acc, &x, &y, wanted[op].flags,
+          if (acc_exists((sumac_op)op, dtype, (sumac_acc)acc) && !(sampled && data_below(&random, 2)))
+            check_acc(&w, e, i, layout == REPEATED, (sumac_op)op, (sumac_acc)acc, px, py, wanted[op].flags,
                       wanted[op].ddof, op == SUMAC_DOT ? &products : &stats, &values);
       }
     }
+    if (on_device) device_free(&there[0]), device_free(&there[1]);
     view_free(&x);
     view_free(&y);
   }
@@ -377,7 +420,33 @@ static void walk_kind(void **state) {
     data_random random = {seed};
     data_codes(dtype, kind, &random, a, (size_t)sizes[s]);
     data_codes(dtype, kind, &random, b, (size_t)sizes[s]);
-    check_array(kind, sizes[s], a, b, seed);
+    check_array(kind, sizes[s], SOME_LAYOUT, a, b, seed);
+  }
+  free(a);
+  free(b);
+  assert_int_equal(differences, before);
+}
+
+/* A device reads vectors of 16 bytes in tiles, the first of which may begin with bytes that are no elements:
+ * sizes at both sides of where warps, tiles, blocks and the shapes of launches begin and end. */
+static void walk_device(void **state) {
+  static const int64_t vectors[] = {2, 32, 128, 512, 1024, 2048, 6144};
+  data_kind kind = *(data_kind *)*state;
+  if (walk_few && kind != DATA_NORMAL && kind != DATA_WIDE && kind != DATA_SPECIALS) skip();
+  long before = differences;
+  int64_t each = 128 / dtype.bits;
+  uint64_t *a = malloc(MOST * sizeof *a), *b = malloc(MOST * sizeof *b);
+  for (size_t s = 0; s < 3 * sizeof vectors / sizeof *vectors + 4; s++) {
+    uint64_t seed = ((uint64_t)kind << 32 | (uint64_t)s << 8) + dtype.code * 64u + dtype.bits;
+    data_random random = {seed};
+    int64_t before_first = (int64_t)data_below(&random, (uint64_t)each), n = (int64_t)s;
+    if (s == 2) n = 31;
+    if (s == 3) n = MOST_OF_WIDE;
+    if (walk_few && s > 3 && s % 4 != 0) continue;
+    if (s > 3) n = vectors[(s - 4) / 3] * each - before_first + (int64_t)(s - 4) % 3 - 1;
+    data_codes(dtype, kind, &random, a, (size_t)n);
+    data_codes(dtype, kind, &random, b, (size_t)n);
+    check_array(kind, n, (int)before_first * dtype.bits / 8, a, b, seed);
   }
   free(a);
   free(b);
@@ -387,6 +456,7 @@ static void walk_kind(void **state) {
 /* A special at every position of small arrays and around every power of two of large ones. */
 static void walk_specials(void **state) {
   (void)state;
+  if (walk_few) skip();
   static const double specials[] = {NAN, INFINITY, -INFINITY, -0.0};
   static const int64_t lengths[] = {1, 2, 3, 5, 8, 16, 17, 33, 67, 1000, 20000};
   long before = differences;
@@ -397,14 +467,14 @@ static void walk_specials(void **state) {
       for (int k = 0; k < count; k++) {
         int64_t near = (at + 1) & at;
         if (n > 100 && near != 0 && near != 1 && at != n - 1) continue;
-        if (n > 10000 && k != (int)(at % 4)) continue;
+        if ((n > 10000 || (on_device && !walk_all)) && k != (int)(at % 4)) continue;
         uint64_t seed = (uint64_t)n << 32 | (uint64_t)at << 4 | (uint64_t)k;
         data_random random = {seed};
         data_codes(dtype, DATA_NORMAL, &random, a, (size_t)n);
         data_codes(dtype, DATA_NORMAL, &random, b, (size_t)n);
         if (at % 3 == 2) b[at] = data_code(dtype, 0);
         a[at] = data_code(dtype, specials[k]);
-        check_array(DATA_NORMAL, n, a, b, seed);
+        check_array(DATA_NORMAL, n, SOME_LAYOUT, a, b, seed);
       }
   free(a);
   free(b);
@@ -416,7 +486,7 @@ static void walk_axes(void **state) {
   (void)state;
   static const int64_t lengths[] = {0, 1, 2, 3, 4, 5, 8, 17, 40};
   long before = differences;
-  int rounds = walk_all ? 20000 : 1000;
+  int rounds = walk_all ? 20000 : walk_few ? 20 : on_device ? 200 : 1000;
   for (int round = 0; round < rounds; round++) {
     uint64_t seed = ((uint64_t)round << 16) + dtype.code * 64u + dtype.bits;
     data_random random = {seed};
@@ -457,6 +527,7 @@ static void walk_axes(void **state) {
     free(codes);
 
     sumac_op op = (sumac_op)data_below(&random, OPS);
+    while (!acc_exists(op, dtype, SUMAC_ACC_EXACT)) op = (sumac_op)data_below(&random, OPS);
     int32_t axes[VIEW_DIMS], naxes = 0;
     for (int32_t i = 0; i < ndim; i++)
       if (data_next(&random) % 2) axes[naxes++] = data_next(&random) % 2 ? i : i - ndim;
@@ -491,12 +562,22 @@ static void walk_axes(void **state) {
     char layout[200];
     snprintf(layout, sizeof layout, "random axes, rank %d, %d of them reduced, strides of kind %d, offset %d",
              ndim, options.axes == NULL ? ndim : naxes, how, offset);
+    device_tensor there[3];
+    const sumac_tensor *px = &x.tensor, *py = &y.tensor;
+    int many = on_device && !walk_all && view_count(&got) > 40; /* a launch each */
+    if (on_device) {
+      device_copy(&there[0], px);
+      device_copy(&there[1], py);
+      device_copy(&there[2], &got.tensor);
+      px = &there[0].tensor;
+      py = &there[1].tensor;
+    }
     where w = {kind, view_count(&x), layout, seed};
-    for (int i = 0; i < engine_count; i++) {
+    for (int i = 0; i < engine_count && !many; i++) {
       const engine *e = data_next(&random) % 2 ? &engines[i] : &pooled[i];
       memset(got.span, 0xff, got.span_size);
       sumac_status status =
-          sumac_reduce(e->context, op, &x.tensor, op == SUMAC_DOT ? &y.tensor : NULL, &options, &got.tensor);
+          reduce(e, op, px, py, &options, &got.tensor, on_device && round % 2 ? &there[2] : NULL, got.span);
       calls++;
       size_t at = 0;
       while (at < got.span_size && got.span[at] == want.span[at]) at++;
@@ -504,6 +585,7 @@ static void walk_axes(void **state) {
         report(&w, e, op, SUMAC_ACC_EXACT, out, options.flags, "difference at a byte", status,
                at < got.span_size ? got.span[at] : 0, wanted, at < got.span_size ? want.span[at] : 0);
     }
+    for (int i = 0; i < 3 && on_device; i++) device_free(&there[i]);
     view_free(&x);
     view_free(&y);
     view_free(&got);
@@ -518,13 +600,16 @@ static void refuse_the_rest(void **state) {
   uint64_t code = data_code(dtype, 1);
   view x;
   view_array(&x, dtype, &code, 1);
+  device_tensor there;
+  if (on_device) device_copy(&there, &x.tensor);
+  const sumac_tensor *px = on_device ? &there.tensor : &x.tensor;
   for (int op = 0; op < OPS; op++)
     for (int acc = 0; acc < ACCS; acc++)
       for (int i = 0; i < DTYPES; i++) {
         int by_acc = !acc_exists((sumac_op)op, dtype, (sumac_acc)acc),
             by_out = !out_exists((sumac_op)op, dtype, dtypes[i]);
         uint64_t bits = 0;
-        sumac_status status = call(&engines[0], (sumac_op)op, &x, &x, (sumac_acc)acc, 0, 0, dtypes[i], &bits);
+        sumac_status status = call(&engines[0], (sumac_op)op, px, px, (sumac_acc)acc, 0, 0, dtypes[i], &bits);
         if (!by_acc && !by_out) {
           if (status != SUMAC_OK)
             fail_msg("%s of %s, acc %s, out %s: %s", op_text[op], dtype_text(dtype), acc_text[acc],
@@ -540,10 +625,15 @@ static void refuse_the_rest(void **state) {
           if (k < 6 || dtypes[k].bits == 8 || dtypes[k].bits == 64) /* i8...i64 names the ones between */
             if (out_exists((sumac_op)op, dtype, dtypes[k]))
               named &= strstr(sentence, dtype_text(dtypes[k])) != NULL;
+        if (on_device && !named) /* the host would take it */
+          named =
+              (strstr(sentence, op_text[op]) != NULL && strstr(sentence, "not supported on CUDA devices")) ||
+              strstr(sentence, "bool") != NULL;
         if (status != SUMAC_ERR_UNSUPPORTED || bits != (UNTOUCHED & low_bits(dtypes[i])) || !named)
           fail_msg("%s of %s, acc %s, out %s gives %s: \"%s\"", op_text[op], dtype_text(dtype), acc_text[acc],
                    dtype_text(dtypes[i]), sumac_status_name(status), sentence);
       }
+  if (on_device) device_free(&there);
   view_free(&x);
 }
 
@@ -552,18 +642,28 @@ int main(int argc, char **argv) {
   for (int i = 0; i < DTYPES && argc > 1; i++)
     if (strcmp(argv[1], dtype_text(dtypes[i])) == 0) dtype = dtypes[i], found = 1;
   if (!found) {
-    fprintf(stderr, "usage: conformance DTYPE [all]\n");
+    fprintf(stderr, "usage: conformance DTYPE [cuda] [all | few]\n");
     return 2;
   }
-  walk_all = argc > 2 && strcmp(argv[2], "all") == 0;
-  engine_count = engines_open(engines, 1);
-  engines_open(pooled, 3);
+  on_device = argc > 2 && strcmp(argv[2], "cuda") == 0;
+  walk_all = argc > 2 && strcmp(argv[argc - 1], "all") == 0;
+  walk_few = argc > 2 && strcmp(argv[argc - 1], "few") == 0;
+  if (on_device && !device_open()) {
+    fprintf(stderr, "%s\n", sumac_error_message());
+    return 1;
+  }
+  engine_count = on_device ? engines_open_device(engines) : engines_open(engines, 1);
+  if (on_device)
+    engines_open_device(pooled);
+  else
+    engines_open(pooled, 3);
 
   struct CMUnitTest tests[DATA_KINDS + 3];
   data_kind kinds[DATA_KINDS];
   for (int i = 0; i < DATA_KINDS; i++) {
     kinds[i] = (data_kind)i;
-    tests[i] = (struct CMUnitTest){data_kind_name(kinds[i]), walk_kind, NULL, NULL, &kinds[i]};
+    tests[i] = (struct CMUnitTest){data_kind_name(kinds[i]), on_device ? walk_device : walk_kind, NULL, NULL,
+                                   &kinds[i]};
   }
   tests[DATA_KINDS] = (struct CMUnitTest)cmocka_unit_test(walk_specials);
   tests[DATA_KINDS + 1] = (struct CMUnitTest)cmocka_unit_test(walk_axes);

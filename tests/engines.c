@@ -35,6 +35,11 @@ int engines_open(engine engines[ENGINES_MAX], int threads) {
   return count;
 }
 
+int engines_open_device(engine engines[ENGINES_MAX]) {
+  engines[0] = (engine){NULL, "cuda", 0};
+  return 1;
+}
+
 void engines_close(engine *engines, int count) {
   for (int i = 0; i < count; i++) sumac_context_destroy(engines[i].context);
 }

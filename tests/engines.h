@@ -16,6 +16,8 @@ typedef struct engine {
 /* One engine per instruction set with that many threads; says on stdout which ones are missing. */
 #define ENGINES_MAX 3
 int engines_open(engine engines[ENGINES_MAX], int threads);
+/* One that stands for CUDA devices: which of these runs a call, its tensors say. */
+int engines_open_device(engine engines[ENGINES_MAX]);
 void engines_close(engine *engines, int count);
 
 #endif

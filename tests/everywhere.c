@@ -2,6 +2,7 @@
 #include "everywhere.h"
 
 #include "data.h"
+#include "device.h"
 #include "engines.h"
 #include "oracle/oracle.h"
 #include "view.h"
@@ -26,6 +27,10 @@ static int kind_of(sumac_op op) {
   }
 }
 
+static int with_device;
+
+int everywhere_with_device(void) { return with_device = device_open(); }
+
 static outcome through_state(sumac_kind kind, sumac_op op, const sumac_tensor *x, const sumac_tensor *y,
                              const sumac_options *options, sumac_dtype out) {
   sumac_state *state;
@@ -36,6 +41,13 @@ static outcome through_state(sumac_kind kind, sumac_op op, const sumac_tensor *x
   if (got.status == SUMAC_OK) got.status = sumac_state_result(state, op, options, &result);
   sumac_state_destroy(state);
   return got;
+}
+
+static void agree(outcome got, outcome first, sumac_op op, sumac_dtype dtype, const char *way, int which) {
+  if (got.status != first.status || got.bits != first.bits)
+    fail_msg("%s of %s, %s %d: %s %#llx, elsewhere %s %#llx (last error: \"%s\")", op_text[op],
+             dtype_text(dtype), way, which, sumac_status_name(got.status), (unsigned long long)got.bits,
+             sumac_status_name(first.status), (unsigned long long)first.bits, sumac_error_message());
 }
 
 outcome everywhere(sumac_op op, const sumac_tensor *x, const sumac_tensor *y, uint32_t flags, int64_t ddof,
@@ -54,19 +66,33 @@ outcome everywhere(sumac_op op, const sumac_tensor *x, const sumac_tensor *y, ui
     sumac_tensor result = scalar_of(out, &got.bits);
     got.status = sumac_reduce(e->context, op, x, y, &options, &result);
     if (i == 0) first = got;
-    if (got.status != first.status || got.bits != first.bits)
-      fail_msg("%s of %s, %s, %d threads: %s %#llx, elsewhere %s %#llx", op_text[op], dtype_text(x->dtype),
-               e->isa, e->threads, sumac_status_name(got.status), (unsigned long long)got.bits,
-               sumac_status_name(first.status), (unsigned long long)first.bits);
+    agree(got, first, op, x->dtype, e->isa, e->threads);
   }
   int kind = kind_of(op), moments = kind != SUMAC_KIND_DOT && kind != SUMAC_KIND_ABS;
-  for (int i = 0; kind >= 0 && i <= moments; i++) {
-    outcome got = through_state(i == 0 ? (sumac_kind)kind : SUMAC_KIND_MOMENTS, op, x, y, &options, out);
-    if (got.status != first.status || got.bits != first.bits)
-      fail_msg("%s of %s through a state of kind %d: %s %#llx, elsewhere %s %#llx", op_text[op],
-               dtype_text(x->dtype), i == 0 ? kind : SUMAC_KIND_MOMENTS, sumac_status_name(got.status),
-               (unsigned long long)got.bits, sumac_status_name(first.status), (unsigned long long)first.bits);
+  device_tensor there[2];
+  const sumac_tensor *px = x, *py = y;
+  if (with_device && kind >= 0) {
+    device_copy(&there[0], x);
+    px = &there[0].tensor;
+    if (y != NULL) {
+      device_copy(&there[1], y);
+      py = &there[1].tensor;
+    }
+    outcome got = {SUMAC_OK, UINT64_MAX};
+    sumac_tensor result = scalar_of(out, &got.bits);
+    got.status = sumac_reduce(NULL, op, px, py, &options, &result);
+    agree(got, first, op, x->dtype, "CUDA device", 0);
   }
+  for (int i = 0; kind >= 0 && i <= moments; i++) {
+    sumac_kind through = i == 0 ? (sumac_kind)kind : SUMAC_KIND_MOMENTS;
+    agree(through_state(through, op, x, y, &options, out), first, op, x->dtype, "through a state of kind",
+          (int)through);
+    if (px != x)
+      agree(through_state(through, op, px, py, &options, out), first, op, x->dtype,
+            "on a CUDA device through a state of kind", (int)through);
+  }
+  if (px != x) device_free(&there[0]);
+  if (py != y) device_free(&there[1]);
   return first;
 }
 

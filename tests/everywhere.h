@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * One exact reduction by every way that the library has: each instruction set, with one thread and with
- * more, and through a state. All of them must agree; what they agree on is returned.
+ * more, and through a state; on request on a device, too. All of them must agree; what they agree on is
+ * returned.
  */
 #ifndef SUMAC_TESTS_EVERYWHERE_H
 #define SUMAC_TESTS_EVERYWHERE_H
@@ -12,6 +13,9 @@ typedef struct outcome {
   sumac_status status;
   uint64_t bits; /* as written; all ones where nothing was */
 } outcome;
+
+/* From now on also on a CUDA device, as far as operations exist there. 0 where there is none. */
+int everywhere_with_device(void);
 
 /* All axes are reduced; y only for DOT. Options: flags and ddof. */
 outcome everywhere(sumac_op op, const sumac_tensor *x, const sumac_tensor *y, uint32_t flags, int64_t ddof,

@@ -60,14 +60,31 @@ static struct sumac_cuda_pool *pool_of(const struct sumac_cuda_device *d) {
   return &pools[d->ordinal];
 }
 
-/* Zeroed device memory, and pinned memory, also while this thread captures something. Under the lock. */
+/* A capture forbids a thread whatever might wait for captured work; nothing between these two does. */
+static CUstreamCaptureMode relax(const struct sumac_driver *cu) {
+  CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+  cu->cuThreadExchangeStreamCaptureMode(&mode);
+  return mode;
+}
+
+static void restore(const struct sumac_driver *cu, CUstreamCaptureMode mode) {
+  cu->cuThreadExchangeStreamCaptureMode(&mode);
+}
+
+static CUresult synchronise(const struct sumac_driver *cu, CUstream stream) {
+  CUstreamCaptureMode mode = relax(cu);
+  CUresult result = cu->cuStreamSynchronize(stream);
+  restore(cu, mode);
+  return result;
+}
+
+/* Zeroed device memory, or pinned memory. Under the lock. */
 static sumac_status get_memory(struct sumac_cuda_device *d, size_t size, CUdeviceptr *device, void **pinned) {
   const struct sumac_driver *cu = d->driver;
   struct sumac_cuda_pool *pool = pool_of(d);
-  CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-  CUresult result = cu->cuThreadExchangeStreamCaptureMode(&mode);
-  if (result == CUDA_SUCCESS && !pool->stream)
-    result = cu->cuStreamCreate(&pool->stream, CU_STREAM_NON_BLOCKING);
+  CUstreamCaptureMode mode = relax(cu);
+  CUresult result = CUDA_SUCCESS;
+  if (!pool->stream) result = cu->cuStreamCreate(&pool->stream, CU_STREAM_NON_BLOCKING);
   if (result == CUDA_SUCCESS && pinned) {
     result = cu->cuMemHostAlloc(pinned, size, CU_MEMHOSTALLOC_PORTABLE);
     if (result == CUDA_SUCCESS) memset(*pinned, 0, size);
@@ -78,7 +95,7 @@ static sumac_status get_memory(struct sumac_cuda_device *d, size_t size, CUdevic
     if (result == CUDA_SUCCESS) result = cu->cuStreamSynchronize(pool->stream);
     if (result != CUDA_SUCCESS && *device) cu->cuMemFree_v2(*device);
   }
-  cu->cuThreadExchangeStreamCaptureMode(&mode);
+  restore(cu, mode);
   if (result == CUDA_ERROR_OUT_OF_MEMORY)
     return sumac_fail(SUMAC_ERR_MEMORY, "out of memory for workspaces on CUDA device %d", d->ordinal);
   return result == CUDA_SUCCESS ? SUMAC_OK : sumac_driver_fail("workspaces cannot be allocated", result);
@@ -129,10 +146,12 @@ static sumac_status workspace_of_graph(struct sumac_cuda_device *d, CUgraph grap
   CUuserObject object;
   CUresult result =
       d->driver->cuUserObjectCreate(&object, w, give_back, 1, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC);
-  if (result != CUDA_SUCCESS)
+  if (result != CUDA_SUCCESS) {
     give_back(w);
-  else
+  } else {
     result = d->driver->cuGraphRetainUserObject(graph, object, 1, CU_GRAPH_USER_OBJECT_MOVE);
+    if (result != CUDA_SUCCESS) d->driver->cuUserObjectRelease(object, 1);
+  }
   if (result != CUDA_SUCCESS) return sumac_driver_fail("a graph cannot hold its workspace", result);
   *work = w->work;
   return SUMAC_OK;
@@ -143,14 +162,14 @@ static sumac_status workspace_of_stream(struct sumac_cuda_device *d, CUstream st
   struct sumac_cuda_pool *pool = pool_of(d);
   unsigned long long id;
   CUresult result = d->driver->cuStreamGetId(stream, &id);
-  if (result != CUDA_SUCCESS) return sumac_driver_fail("the stream is not valid", result);
+  if (result != CUDA_SUCCESS) return sumac_driver_fail("the stream cannot be used", result);
   struct workspace *w = atomic_load_explicit(&pool->streams, memory_order_acquire);
   while (w && w->stream != id) w = w->next;
   if (!w) {
     pthread_mutex_lock(&pool->lock);
     for (w = atomic_load(&pool->streams); w && w->stream != id;) w = w->next;
-    sumac_status status = w ? SUMAC_OK : take_workspace(d, pool, &w);
-    if (!status && w->stream != id) {
+    sumac_status status = SUMAC_OK;
+    if (!w && !(status = take_workspace(d, pool, &w))) {
       w->stream = id;
       w->next = atomic_load(&pool->streams);
       atomic_store_explicit(&pool->streams, w, memory_order_release);
@@ -160,6 +179,27 @@ static sumac_status workspace_of_stream(struct sumac_cuda_device *d, CUstream st
   }
   *work = w->work;
   return SUMAC_OK;
+}
+
+/* The workspace of a launch on this stream, whose result goes to the host or stays. The question about
+ * captures comes first, as it harms none: any other call about the stream NULL ends those that it would wait
+ * for. */
+static sumac_status find_workspace(struct sumac_cuda_device *d, CUstream stream, bool to_host,
+                                   struct sumac_work **work) {
+  CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
+  uint64_t id;
+  CUgraph graph = NULL;
+  CUresult result = d->driver->cuStreamGetCaptureInfo_v2(stream, &capture, &id, &graph, NULL, NULL);
+  if (result != CUDA_SUCCESS) return sumac_driver_fail("the stream cannot be used", result);
+  if (capture == CU_STREAM_CAPTURE_STATUS_NONE) return workspace_of_stream(d, stream, work);
+  if (capture == CU_STREAM_CAPTURE_STATUS_INVALIDATED)
+    return sumac_fail(SUMAC_ERR_DEVICE, "the stream is being captured, and an earlier error has ended that");
+  if (to_host)
+    return sumac_fail(
+        SUMAC_ERR_ARGUMENT,
+        "a result in host memory needs a synchronisation, which a stream that is being captured "
+        "does not allow; give a tensor in device memory");
+  return workspace_of_graph(d, graph, work);
 }
 
 static sumac_status take_reply(struct sumac_cuda_device *d, struct reply **taken) {
@@ -366,18 +406,6 @@ static sumac_status launch(struct sumac_cuda_device *d, const struct sumac_plan 
   return result == CUDA_SUCCESS ? SUMAC_OK : sumac_driver_fail("a reduction cannot be launched", result);
 }
 
-/* The workspace of a launch on this stream; whether the stream is being captured. */
-static sumac_status find_workspace(struct sumac_cuda_device *d, CUstream stream, struct sumac_work **work,
-                                   bool *captured) {
-  CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
-  uint64_t id;
-  CUgraph graph = NULL;
-  CUresult result = d->driver->cuStreamGetCaptureInfo_v2(stream, &capture, &id, &graph, NULL, NULL);
-  if (result != CUDA_SUCCESS) return sumac_driver_fail("the stream is not valid", result);
-  *captured = capture == CU_STREAM_CAPTURE_STATUS_ACTIVE;
-  return *captured ? workspace_of_graph(d, graph, work) : workspace_of_stream(d, stream, work);
-}
-
 static void fill(struct sumac_launch *a, const struct sumac_plan *plan) {
   a->x = plan->data[0];
   a->y = plan->data[1];
@@ -385,16 +413,11 @@ static void fill(struct sumac_launch *a, const struct sumac_plan *plan) {
   a->repeat = (uint64_t)plan->repeat;
 }
 
-static const char host_in_capture[] =
-    "a result in host memory needs a synchronisation, which a stream that is being captured does not allow; "
-    "give a tensor in device memory";
-
 /* One result, at `out`: device memory, or, with `reply`, the host through it. */
 static sumac_status reduce_one(struct sumac_cuda_device *d, const struct sumac_plan *plan, void *out,
                                struct reply *reply, uint32_t *flag) {
   struct sumac_launch_strided a;
   CUstream stream = plan->stream;
-  bool captured = false;
   memset(&a.base, 0, sizeof a.base);
   fill(&a.base, plan);
   a.base.finish = plan->finish;
@@ -402,11 +425,10 @@ static sumac_status reduce_one(struct sumac_cuda_device *d, const struct sumac_p
   a.base.must_fit_i64 = plan->acc == SUMAC_ACC_I64;
   a.base.out = reply ? (void *)&reply->bits : out;
   a.base.range = reply ? &reply->range : flag;
-  sumac_status status = find_workspace(d, stream, &a.base.work, &captured);
+  sumac_status status = find_workspace(d, stream, reply != NULL, &a.base.work);
   if (status) return status;
-  if (captured && reply) return sumac_fail(SUMAC_ERR_ARGUMENT, "%s", host_in_capture);
   if ((status = launch(d, plan, stream, &a)) || !reply) return status;
-  CUresult result = d->driver->cuStreamSynchronize(stream);
+  CUresult result = synchronise(d->driver, stream);
   if (result != CUDA_SUCCESS) return sumac_driver_fail("a reduction failed on the device", result);
   memcpy(out, &reply->bits, plan->finish.out->size);
   return SUMAC_OK;
@@ -470,7 +492,7 @@ static void add_limbs(int64_t *to, struct sumac_format f, const int64_t *from, s
 sumac_status sumac_cuda_accumulate(const struct sumac_plan *plan, struct sumac_state_sums *into) {
   struct sumac_cuda_device *d = NULL;
   struct reply *reply = NULL;
-  bool pushed = false, captured = false;
+  bool pushed = false;
   sumac_status status;
   if ((status = sumac_cuda_device(plan->device, &d)) || (status = sumac_cuda_enter(d, &pushed)))
     return status;
@@ -480,10 +502,9 @@ sumac_status sumac_cuda_accumulate(const struct sumac_plan *plan, struct sumac_s
     fill(&a.base, plan);
     a.base.add_words = 1;
     a.base.out = reply->word;
-    status = find_workspace(d, plan->stream, &a.base.work, &captured);
-    if (!status && captured) status = sumac_fail(SUMAC_ERR_ARGUMENT, "%s", host_in_capture);
+    status = find_workspace(d, plan->stream, true, &a.base.work);
     if (!status && !(status = launch(d, plan, plan->stream, &a))) {
-      CUresult result = d->driver->cuStreamSynchronize(plan->stream);
+      CUresult result = synchronise(d->driver, plan->stream);
       if (result != CUDA_SUCCESS) status = sumac_driver_fail("a reduction failed on the device", result);
     }
     if (!status) {
@@ -529,7 +550,7 @@ sumac_status sumac_cuda_warm(int ordinal) {
   if ((status = sumac_cuda_device(ordinal, &d)) || (status = sumac_cuda_enter(d, &pushed))) return status;
   status = range_flag(d, &flag);
   if (!status && !(status = take_reply(d, &reply))) return_reply(d, reply);
-  if (!status) status = workspace_of_stream(d, NULL, &work);
+  if (!status) status = find_workspace(d, NULL, true, &work);
   for (int i = 0; !status && i < (int)(sizeof names / sizeof *names); i++) {
     CUkernel kernel = NULL;
     if (names[i]) status = sumac_cuda_kernel(d, i, names[i], &kernel);
@@ -549,13 +570,13 @@ sumac_status sumac_cuda_slow_tiles(int ordinal, CUstream stream, uint64_t *count
   struct sumac_work *work = NULL;
   sumac_status status;
   if ((status = sumac_cuda_device(ordinal, &d)) || (status = sumac_cuda_enter(d, &pushed))) return status;
-  status = workspace_of_stream(d, stream, &work);
+  status = find_workspace(d, stream, true, &work);
   if (!status) {
-    CUresult result = d->driver->cuStreamSynchronize(stream);
+    CUresult result = synchronise(d->driver, stream);
     if (result == CUDA_SUCCESS)
       result =
           d->driver->cuMemcpyDtoHAsync_v2(count, (CUdeviceptr)(uintptr_t)&work->slow, sizeof *count, stream);
-    if (result == CUDA_SUCCESS) result = d->driver->cuStreamSynchronize(stream);
+    if (result == CUDA_SUCCESS) result = synchronise(d->driver, stream);
     if (result != CUDA_SUCCESS) status = sumac_driver_fail("a workspace cannot be read", result);
   }
   sumac_cuda_leave(d, pushed);

@@ -75,11 +75,11 @@ struct CUstream_st {
   CUcontext context;
   unsigned flags;
   uint64_t id;
-  CUgraph graph; /* being captured into, or null */
-  CUstreamCaptureMode mode;
-  std::thread::id capturer;
-  bool invalidated;
-  uint64_t capture;
+  CUgraph graph = nullptr; /* being captured into, or null */
+  CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+  std::thread::id capturer = {};
+  bool invalidated = false;
+  uint64_t capture = 0;
 };
 struct CUevent_st {
   unsigned flags;
@@ -127,7 +127,7 @@ std::recursive_mutex lock; /* destructors of user objects call back */
 pid_t initialised_by;      /* a forked child has no driver */
 bool in_destructor;
 CUctx_st contexts[MOST_DEVICES];
-CUstream_st legacy_stream, thread_stream;
+CUstream_st legacy_stream{nullptr, 0, 1}, thread_stream{nullptr, 0, 2};
 thread_local std::vector<CUcontext> current;
 thread_local CUstreamCaptureMode thread_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
 template <class T> std::set<T *> live;      /* the handles there are */
@@ -201,7 +201,9 @@ void run(const emu_launch &launch) {
   if (order == nullptr || strcmp(order, "both") == 0)
     run_both_ways(launch);
   else
-    emu_run(launch, strcmp(order, "descending") == 0 ? emu_order::descending : emu_order::ascending);
+    emu_run(launch, strcmp(order, "descending") == 0 || (strcmp(order, "by turns") == 0 && launches % 2 != 0)
+                        ? emu_order::descending
+                        : emu_order::ascending);
   fesetenv(&environment);
   for (auto &[data, a] : memory)
     if (!a.intact(page()))
@@ -833,6 +835,14 @@ CUresult cuUserObjectCreate(CUuserObject *object, void *argument, CUhostFn destr
     return CUDA_ERROR_INVALID_VALUE;
   *object = new CUuserObject_st{argument, destroy, references};
   live<CUuserObject_st>.insert(*object);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuUserObjectRelease(CUuserObject object, unsigned references) {
+  call c(__func__, DRIVER);
+  if (c.result != CUDA_SUCCESS) return c.result;
+  if (!valid(object) || references == 0 || references > object->references) return CUDA_ERROR_INVALID_VALUE;
+  release(object, references);
   return CUDA_SUCCESS;
 }
 

@@ -7,10 +7,11 @@
  *   SUMAC_EMU_DRIVER    the driver's version (default 13000)
  *   SUMAC_EMU_ARCH      the devices' compute capability (default 90)
  *   SUMAC_EMU_SMS       their multiprocessors (default 2)
- *   SUMAC_EMU_ORDER     ascending: block 0 and thread 0 run first; descending: last; both (default): every
- * launch is run in both ways, and the memory of the device must hold the same bytes afterwards SUMAC_EMU_FAIL
- * "cuMemAlloc_v2:2=700,cuInit:*=34": the second cuMemAlloc_v2 and every cuInit do nothing but return this
- * error
+ *   SUMAC_EMU_ORDER     ascending: block 0 and thread 0 run first; descending: last; by turns: either, from
+ *                       launch to launch; both (default): every launch is run in both ways, and the device's
+ *                       memory must hold the same bytes afterwards, which takes ten times longer
+ *   SUMAC_EMU_FAIL      "cuMemAlloc_v2:2=700,cuInit:*=34": the second cuMemAlloc_v2 and every cuInit do
+ *                       nothing but return this error
  */
 #ifndef SUMAC_EMU_H
 #define SUMAC_EMU_H
