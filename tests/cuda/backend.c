@@ -205,6 +205,7 @@ static void nothing_is_allocated(void **state) {
   EMULATOR(void, emu_reset, (void));
   EMULATOR(uint64_t, emu_allocations, (void));
   EMULATOR(uint64_t, emu_launches, (void));
+  EMULATOR(uint64_t, emu_calls, (const char *));
   if (!emu_reset) skip();
   struct pair p;
   struct room r;
@@ -231,6 +232,7 @@ static void nothing_is_allocated(void **state) {
     if (i == 0) emu_reset();
   }
   assert_int_equal(emu_allocations(), 0);
+  assert_int_equal(emu_calls("cuUserObjectCreate"), 199); /* a workspace for each graph */
   ok(cu->cuStreamDestroy_v2(stream));
   device_free(&r.d);
   pair_free(&p);
