@@ -295,7 +295,7 @@ static int number_of(const char *text, int least, int most) {
 
 void run_contests(int argc, char **argv, void (*competition)(struct contest *contest)) {
   int megabytes = 4096;
-  for (int i = 1; i < argc; i++) {
+  for (int i = 1; i < argc; i += 2) {
     const char *value = argv[i + 1];
     give_up_if(!value, argv[i], "a value is missing");
     if (!strcmp(argv[i], "--ops"))
@@ -314,7 +314,6 @@ void run_contests(int argc, char **argv, void (*competition)(struct contest *con
       megabytes = number_of(value, 1, 1 << 16);
     else
       give_up_if(1, argv[i], "unknown option");
-    i++;
   }
   struct sumac_cuda_device *device;
   bool pushed;
