@@ -64,6 +64,10 @@ static void walk(const struct walk *w, int64_t begin, int64_t count) {
   const int last = d->ndim - 1;
   const int64_t row = last < 0 ? 1 : d->shape[last];
   if (is_dense(w->plan) && (d->ndim < 2 || row % BLOCK == 0)) {
+    if (d->ndim < 2) {
+      w->run(w->arg, w->base[0] + begin * (int64_t)size, w->base[1] + begin * (int64_t)size, (size_t)count);
+      return;
+    }
     while (count > 0) {
       int64_t index = begin / row, in_row = begin % row, n = row - in_row;
       n = n < count ? n : count;
@@ -191,6 +195,8 @@ static void split_part(void *arg, int part, int worker) {
 /* Threads that pay for n elements, and the elements of a part: a multiple of BLOCK. */
 static int workers_for(const sumac_context *context, const struct sumac_plan *plan, int64_t n,
                        int64_t *chunk) {
+  *chunk = n;
+  if (n < PARALLEL_BYTES / 8) return 1; /* whatever the type */
   int64_t size = sumac_types[plan->type].size, most = n / (PARALLEL_BYTES / size);
   int workers = most < context->threads ? (int)most : context->threads;
   if (workers < 1) workers = 1;
@@ -631,7 +637,7 @@ sumac_status sumac_cpu_reduce(sumac_context *context, const struct sumac_plan *p
   int workers =
       job.parallel || saturating_multiply(bytes + 256, d->n) < 2 * PARALLEL_BYTES ? 1 : context->threads;
   if (workers > 1) job.chunk = (d->n + 16 * workers - 1) / (16 * workers);
-  int64_t parts = (d->n + job.chunk - 1) / job.chunk;
+  int64_t parts = workers > 1 ? (d->n + job.chunk - 1) / job.chunk : 1;
 
   /* All memory first: after this nothing but an empty selection can fail, and results wait for that. */
   if (!select)

@@ -459,16 +459,23 @@ SUMAC_INLINE bool bins_flush(struct sumac_sum *sum, uint64_t *bin, int width) {
   sumac_exact_add(&sum->number, (int64_t)(bin[0] - bin[fields]), bin_exponent(width));
   bin[0] = bin[fields] = bin[fields - 1] = bin[2 * fields - 1] = 0;
   for (int first = 0; first < fields; first += BINS_AT_ONCE) {
-    int64_t low = 0, high = 0; /* at most 16 * 2^32 * 2^15 */
+    vu64 low = {0}, high = {0}, shift; /* halves of what bins hold, at most 16 * 2^32 * 2^15 together */
+    for (int i = 0; i < LANES; i++) shift[i] = (uint64_t)i;
     SUMAC_UNROLL
-    for (int i = 0; i < BINS_AT_ONCE; i++) {
-      int64_t v = (int64_t)(bin[first + i] - bin[fields + first + i]);
-      low += (v & UINT32_MAX) << i;
-      high += (v >> 32) * (1 << i);
+    for (int i = 0; i < BINS_AT_ONCE; i += LANES) {
+      vu64 plus, minus;
+      memcpy(&plus, bin + first + i, VB);
+      memcpy(&minus, bin + fields + first + i, VB);
+      low += ((plus & UINT32_MAX) - (minus & UINT32_MAX)) << (shift + (uint64_t)i);
+      high += ((plus >> 32) - (minus >> 32)) << (shift + (uint64_t)i);
     }
-    if (low || high)
-      sumac_exact_add(&sum->number, low + (sumac_i128)high * ((int64_t)1 << 32),
-                      bin_exponent(width) + first - 1);
+    int64_t l = 0, h = 0;
+    SUMAC_UNROLL
+    for (int i = 0; i < LANES; i++) {
+      l += (int64_t)low[i];
+      h += (int64_t)high[i];
+    }
+    sumac_exact_add(&sum->number, l + (sumac_i128)h * ((int64_t)1 << 32), bin_exponent(width) + first - 1);
   }
   sumac_exact_settle(&sum->number);
   return special;
@@ -606,7 +613,11 @@ SUMAC_INLINE bool hard_tile(enum sumac_type type, enum sumac_map map, struct sum
                             const char *y, size_t n, size_t apart, struct detours other) {
   const int least = least_windows(type, map);
   if (sumac_types[type].cls != SUMAC_C_FLOAT) return true; /* integers have none */
-  if (sum->windows == SUMAC_BY_EXPONENT) return other.bins(sum, x, y, n, apart);
+  if (sum->windows == SUMAC_BY_EXPONENT) {
+    if (apart || n > 2 * GROUP) return other.bins(sum, x, y, n, apart);
+    sumac_sum_by_element(sum, &sumac_types[type], map, x, y, n); /* a tail is not worth emptying all bins */
+    return true;
+  }
   if (sum->windows == 2 && least == 1 && fold_tile(type, map, true, 2, sum, x, y, n, apart)) return true;
   if (sum->windows == 4 && least == 2 && fold_tile(type, map, true, 4, sum, x, y, n, apart)) return true;
   int windows = 0;
