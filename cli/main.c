@@ -129,6 +129,10 @@ static const char *const op_help[] = {
     [SUMAC_MAX] = "the greatest element",
     [SUMAC_ARGMIN] = "the index of the least element, from 0",
     [SUMAC_ARGMAX] = "the index of the greatest element, from 0",
+    [SUMAC_PROD] = "the product of all elements",
+    [SUMAC_COUNT_NONZERO] = "how many elements are not zero",
+    [SUMAC_ANY] = "whether any element is not zero",
+    [SUMAC_ALL] = "whether no element is zero",
 };
 
 static void print_help(void) {

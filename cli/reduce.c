@@ -40,7 +40,7 @@ static sumac_tensor vector(sumac_dtype dtype, void *data, int64_t *length) {
 
 /* Elements in storage order are as good as the array, if the order does not matter or is row-major. */
 static bool can_stream(const struct request *r, const struct input *x, const struct input *y) {
-  if (r->options.axes || r->options.acc != SUMAC_ACC_EXACT) return false;
+  if (r->options.axes || r->options.acc != SUMAC_ACC_EXACT || r->op == SUMAC_PROD) return false;
   if (is_arg(r->op) && x->fortran && x->ndim > 1) return false;
   return !y || x->fortran == y->fortran || x->ndim < 2;
 }
@@ -119,12 +119,32 @@ static void stream_arg(const struct request *r, struct input *x, const sumac_ten
   free(elements);
 }
 
+/* Counts add up; of truths the greatest, or the least, decides. */
+static void stream_counts(const struct request *r, struct input *x, const sumac_tensor *out) {
+  int64_t capacity = CHUNK_BYTES / (int64_t)dtype_size(x->dtype), total = r->op == SUMAC_ALL, count, one = 1,
+          found;
+  char *elements = allocate(CHUNK_BYTES);
+  while ((count = input_read(x, elements, capacity)) > 0) {
+    reduce_chunk(r, r->op, x->dtype, elements, count, SUMAC_I64, &found);
+    total = r->op == SUMAC_COUNT_NONZERO ? total + found
+            : r->op == SUMAC_ANY         ? total || found
+                                         : total && found;
+  }
+  sumac_tensor result = vector(SUMAC_I64, &total, &one);
+  sumac_options options = {.flags = r->options.flags & SUMAC_SATURATE};
+  sumac_op last = r->op == SUMAC_COUNT_NONZERO ? SUMAC_SUM : r->op;
+  check_result(sumac_reduce(r->context, last, &result, NULL, &options, out), r->op, out->dtype);
+  free(elements);
+}
+
 static void stream(const struct request *r, struct input *x, struct input *y, const sumac_tensor *out) {
   sumac_kind kind;
   if (state_kind(r->op, &kind))
     stream_state(r, kind, x, y, out);
   else if (is_arg(r->op))
     stream_arg(r, x, out);
+  else if (r->op == SUMAC_COUNT_NONZERO || r->op == SUMAC_ANY || r->op == SUMAC_ALL)
+    stream_counts(r, x, out);
   else
     stream_extremes(r, x, out);
 }

@@ -100,7 +100,7 @@ static void reductions_that_are_refused(void **state) {
   refused("result_type of NULL", sumac_result_type(SUMAC_SUM, NULL, NULL, NULL, NULL, NULL),
           SUMAC_ERR_ARGUMENT, "NULL");
 
-  static const int bad_ops[] = {-1, SUMAC_ARGMAX + 1, 1000};
+  static const int bad_ops[] = {-1, OPS, 1000};
   for (int i = 0; i < 3; i++) {
     sound(&p), p.op = (sumac_op)bad_ops[i];
     check_refused("unknown op", &p, SUMAC_ERR_ARGUMENT, "");

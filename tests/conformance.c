@@ -48,14 +48,16 @@ static int acc_exists(sumac_op op, sumac_dtype in, sumac_acc acc) {
 }
 
 static int out_exists(sumac_op op, sumac_dtype in, sumac_dtype out) {
-  return out.code != SUMAC_BOOL.code || (in.code == SUMAC_BOOL.code && (op == SUMAC_MIN || op == SUMAC_MAX));
+  return out.code != SUMAC_BOOL.code || op == SUMAC_ANY || op == SUMAC_ALL ||
+         (in.code == SUMAC_BOOL.code && (op == SUMAC_MIN || op == SUMAC_MAX));
 }
 
 static sumac_dtype default_out(sumac_op op, sumac_dtype in) {
   if (op == SUMAC_MIN || op == SUMAC_MAX) return in;
-  if (op == SUMAC_ARGMIN || op == SUMAC_ARGMAX) return SUMAC_I64;
+  if (op == SUMAC_ARGMIN || op == SUMAC_ARGMAX || op == SUMAC_COUNT_NONZERO) return SUMAC_I64;
+  if (op == SUMAC_ANY || op == SUMAC_ALL) return SUMAC_BOOL;
   if (dtype_is_float(in)) return in.bits == 64 ? SUMAC_F64 : SUMAC_F32;
-  if (op != SUMAC_SUM && op != SUMAC_DOT) return SUMAC_F64;
+  if (op != SUMAC_SUM && op != SUMAC_DOT && op != SUMAC_PROD) return SUMAC_F64;
   return in.code == SUMAC_U8.code ? SUMAC_U64 : SUMAC_I64;
 }
 

@@ -10,8 +10,9 @@ const sumac_dtype dtypes[DTYPES] = {{2, 64, 1}, {2, 32, 1}, {2, 16, 1}, {4, 16, 
 static const char *const dtype_names[DTYPES] = {"f64", "f32", "f16", "bf16", "e4m3fn", "e5m2", "i8",  "i16",
                                                 "i32", "i64", "u8",  "u16",  "u32",    "u64",  "bool"};
 
-const char *const op_text[OPS] = {"sum",   "dot",     "mean", "var", "std",    "norm1",
-                                  "norm2", "norminf", "min",  "max", "argmin", "argmax"};
+const char *const op_text[OPS] = {"sum",   "dot",           "mean", "var", "std",    "norm1",
+                                  "norm2", "norminf",       "min",  "max", "argmin", "argmax",
+                                  "prod",  "count_nonzero", "any",  "all"};
 
 static const char *const kind_names[DATA_KINDS] = {
     "normal",     "uniform",     "wide",     "subnormal", "ties", "cancellation", "specials",

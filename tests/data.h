@@ -10,7 +10,7 @@
 
 #define DTYPES 15
 extern const sumac_dtype dtypes[DTYPES];
-#define OPS 12
+#define OPS 16
 extern const char *const op_text[OPS];
 const char *dtype_text(sumac_dtype dtype);
 int dtype_is_float(sumac_dtype dtype);

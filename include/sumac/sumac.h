@@ -128,13 +128,19 @@ SUMAC_API const char *sumac_version(void);
  *   VAR      (n·Σx² − (Σx)²) / (n·(n − ddof))      STD  √VAR
  *   MIN, MAX the extreme element; ARGMIN, ARGMAX its index: the smallest index among equals, counted
  *            in row-major order over the reduced axes (in the order of the tensor's axes)
+ *   PROD     Π x, floats at most 2^-107·n of it away from the exact product before the one rounding; the
+ * order is fixed, so that the bits are the same everywhere; nothing over- or underflows on the way
+ *   COUNT_NONZERO   how many x ≠ 0      ANY   whether there is one      ALL   whether there is no x = 0
+ *            (ANY and ALL stop reading once they know)
  *
  * NaN in            any NaN gives the canonical quiet NaN (positive, payload 0); ARG* give the first NaN
+ *                   COUNT_NONZERO, ANY and ALL take NaN for a number that is not zero
  * infinities        SUM, DOT, MEAN: +inf and −inf together give NaN, inf·0 gives NaN; norms: +inf;
- *                   VAR, STD: NaN
+ *                   VAR, STD: NaN; PROD: inf·0 gives NaN
  * zeros             an exactly zero sum is −0 only if n > 0 and every term is −0; a non-zero result
  *                   that rounds to zero keeps its sign; −0 < +0 in MIN and MAX; in ARG* they tie
- * no elements       SUM, DOT, norms: +0; MEAN, VAR, STD: NaN; MIN, MAX, ARG*: SUMAC_ERR_EMPTY
+ * no elements       SUM, DOT, norms: +0; MEAN, VAR, STD: NaN; MIN, MAX, ARG*: SUMAC_ERR_EMPTY; PROD: 1;
+ *                   COUNT_NONZERO: 0; ANY: false; ALL: true
  * n <= ddof         VAR, STD: NaN
  * out of range      float types: ±inf (E4M3FN: NaN); integer types: SUMAC_ERR_RANGE and the value
  *                   saturated. A NaN or infinite result in an integer type: SUMAC_ERR_RANGE too, NaN
@@ -152,7 +158,11 @@ typedef enum sumac_op {
   SUMAC_MIN,
   SUMAC_MAX,
   SUMAC_ARGMIN,
-  SUMAC_ARGMAX
+  SUMAC_ARGMAX,
+  SUMAC_PROD,
+  SUMAC_COUNT_NONZERO,
+  SUMAC_ANY,
+  SUMAC_ALL
 } sumac_op;
 
 /* What partial results are held in.
@@ -164,7 +174,7 @@ typedef enum sumac_op {
  *          (VAR, STD: times √(1 + n·mean²/Σ(x−mean)²))
  *   I64    integer and bool dtypes: the exact value, which must fit in 64 signed bits
  *          (SUMAC_ERR_RANGE otherwise), also before a mean or norm is formed from it
- * MIN, MAX, ARG* and NORMINF select an element and take no accumulator other than the default. */
+ * The operations from NORMINF on add nothing up and take no accumulator other than the default. */
 typedef enum sumac_acc { SUMAC_ACC_EXACT = 0, SUMAC_ACC_F64, SUMAC_ACC_F32, SUMAC_ACC_I64 } sumac_acc;
 
 /* Lower-case names ("sum", "f64", "exact"); NULL for a value out of range, so that a list can be
@@ -270,9 +280,9 @@ typedef struct sumac_options {
 } sumac_options;
 
 /* The output type and shape that an operation has by default.
- *   dtype   SUM, DOT: f64→f64, f32→f32, f16, bf16, fp8→f32, signed and bool→i64, unsigned→u64
+ *   dtype   SUM, DOT, PROD: f64→f64, f32→f32, f16, bf16, fp8→f32, signed and bool→i64, unsigned→u64
  *           MEAN, VAR, STD, norms: as SUM for floats, f64 for integers and bool
- *           MIN, MAX: the input type; ARG*: i64
+ *           MIN, MAX: the input type; ARG*, COUNT_NONZERO: i64; ANY, ALL: bool
  *   shape   the input's without the reduced axes (with KEEPDIMS: they stay, as 1)
  * dtype, ndim may be NULL; shape may be NULL or must have room for x->ndim numbers. DOT: y is not
  * needed, its shape equals x's. No element is read. */
@@ -281,7 +291,7 @@ SUMAC_API sumac_status sumac_result_type(sumac_op op, const sumac_tensor *x, con
 
 /* Reduces x (DOT: x and y, of equal dtype and shape; otherwise y must be NULL) along the chosen axes
  * into *out, which must have the shape that sumac_result_type gives. out->dtype is the type of the
- * result and may be any supported type but bool (bool only for MIN, MAX of bool): the exact value is
+ * result and may be any supported type but bool (bool for ANY, ALL, and MIN, MAX of bool): the exact value is
  * rounded straight to it, the input is never cast first. out must not overlap x or y.
  * With SUMAC_ERR_RANGE every element of out has been written, those that do not fit saturated; with
  * any other failure out is untouched.
@@ -292,9 +302,9 @@ SUMAC_API sumac_status sumac_result_type(sumac_op op, const sumac_tensor *x, con
  *                      until the stream is through. A value that does not fit an integer type is reported by
  *                      sumac_device_check
  *   out on the host    returns when out is written; SUMAC_ERR_ARGUMENT on a stream that is being captured
- * Of the operations, min, max, argmin, argmax and norminf exist on the host only. With the accumulators f64
- * and f32 the tree depends on how x lies and on the model of the device too, and integers are summed exactly.
- * Reductions along some axes launch one kernel a result. */
+ * Of the operations, those up to NORM2 exist on devices, the others on the host only. With the accumulators
+ * f64 and f32 the tree depends on how x lies and on the model of the device too, and integers are summed
+ * exactly. Reductions along some axes launch one kernel a result. */
 SUMAC_API sumac_status sumac_reduce(sumac_context *context, sumac_op op, const sumac_tensor *x,
                                     const sumac_tensor *y, const sumac_options *options,
                                     const sumac_tensor *out);

@@ -96,7 +96,7 @@ void sumac_plan_dims(struct sumac_plan *plan, const struct sumac_view *x, const 
 sumac_status sumac_check_options(const char *call, const sumac_options *options);
 sumac_status sumac_check_pair(const char *call, bool takes_y, const struct sumac_view *x,
                               const sumac_tensor *y, struct sumac_view *view);
-sumac_status sumac_check_output(const char *call, bool select, enum sumac_type in, enum sumac_type out);
+sumac_status sumac_check_output(const char *call, bool may_be_bool, enum sumac_type out);
 
 /* ---- the CPU backend (src/cpu/backend.c) */
 

@@ -38,7 +38,8 @@ const char *const sumac_map_names[SUMAC_MAPS] = {
     [SUMAC_M_SUM] = "sum",       [SUMAC_M_ABS] = "abs",         [SUMAC_M_SQUARE] = "square",
     [SUMAC_M_DOT] = "dot",       [SUMAC_M_MOMENTS] = "moments", [SUMAC_M_MIN] = "min",
     [SUMAC_M_MAX] = "max",       [SUMAC_M_MAXABS] = "maxabs",   [SUMAC_M_ARGMIN] = "argmin",
-    [SUMAC_M_ARGMAX] = "argmax",
+    [SUMAC_M_ARGMAX] = "argmax", [SUMAC_M_NONZERO] = "nonzero", [SUMAC_M_ANY] = "any",
+    [SUMAC_M_ALL] = "all",       [SUMAC_M_PROD] = "prod",
 };
 
 const char *sumac_version(void) {

@@ -65,7 +65,7 @@ static sumac_status check_combination(sumac_op op, enum sumac_type type, const s
                       (int)o->acc, sumac_types[type].name, list_accs(type, list, sizeof list));
   if (info->map >= SUMAC_M_MIN && o->acc != SUMAC_ACC_EXACT)
     return sumac_fail(SUMAC_ERR_UNSUPPORTED,
-                      "%s: it selects an element and takes no accumulator but exact, not %s", info->name,
+                      "%s: it adds nothing up and takes no accumulator but exact, not %s", info->name,
                       sumac_acc_name((sumac_acc)o->acc));
   if (!sumac_variant((enum sumac_acc)o->acc, type))
     return sumac_fail(SUMAC_ERR_UNSUPPORTED, "%s: there is no accumulator %s for %s; there are %s",
@@ -80,6 +80,7 @@ static enum sumac_type default_output(sumac_op op, enum sumac_type type) {
   switch ((enum sumac_out_rule)sumac_ops[op].out) {
   case SUMAC_O_SAME: return type;
   case SUMAC_O_INDEX: return SUMAC_T_I64;
+  case SUMAC_O_TRUTH: return SUMAC_T_BOOL;
   case SUMAC_O_REAL:
     if (!is_float) return SUMAC_T_F64;
     break;
@@ -89,14 +90,16 @@ static enum sumac_type default_output(sumac_op op, enum sumac_type type) {
   return t->cls == SUMAC_C_UINT ? SUMAC_T_U64 : SUMAC_T_I64;
 }
 
-sumac_status sumac_check_output(const char *call, bool select, enum sumac_type in, enum sumac_type out) {
+sumac_status sumac_check_output(const char *call, bool may_be_bool, enum sumac_type out) {
   char list[128] = "";
-  if (out != SUMAC_T_BOOL || (select && in == SUMAC_T_BOOL)) return SUMAC_OK;
+  if (out != SUMAC_T_BOOL || may_be_bool) return SUMAC_OK;
   for (int i = 0; i < SUMAC_TYPES; i++)
     if (i != SUMAC_T_BOOL) sumac_list_add(list, sizeof list, sumac_types[i].name);
-  return sumac_fail(SUMAC_ERR_UNSUPPORTED,
-                    "%s: the output type cannot be bool (only min and max of bool can); there are %s", call,
-                    list);
+  return sumac_fail(
+      SUMAC_ERR_UNSUPPORTED,
+      "%s: the output type cannot be bool (only that of any, all, and min and max of bool can); there are "
+      "%s",
+      call, list);
 }
 
 static sumac_status check_op(sumac_op op) {
@@ -154,8 +157,10 @@ sumac_status sumac_kernel_name(sumac_context *context, sumac_op op, const sumac_
     snprintf(buffer, size, "cuda.%s.%s.%s", sumac_acc_name(exact ? SUMAC_ACC_EXACT : (sumac_acc)o->acc),
              sumac_map_names[map], sumac_types[r.x.type].name);
   } else {
-    snprintf(buffer, size, "cpu.%s.%s.%s.%s", sumac_context_isa(context),
-             map >= SUMAC_M_MIN ? "select" : sumac_acc_name((sumac_acc)o->acc), sumac_map_names[map],
+    const char *way = sumac_is_selection(map) ? "select"
+                      : sumac_is_count(map)   ? "count"
+                                              : sumac_acc_name((sumac_acc)o->acc);
+    snprintf(buffer, size, "cpu.%s.%s.%s.%s", sumac_context_isa(context), way, sumac_map_names[map],
              sumac_types[r.x.type].name);
   }
   return SUMAC_OK;
@@ -197,8 +202,7 @@ sumac_status sumac_reduce(sumac_context *context, sumac_op op, const sumac_tenso
   const struct sumac_op_info *info = &sumac_ops[op];
   if ((status = sumac_check_pair(info->name, info->map == SUMAC_M_DOT, &r.x, y, &r.y)) ||
       (status = sumac_view_of(out, "out", &to)) ||
-      (status = sumac_check_output(info->name, info->map == SUMAC_M_MIN || info->map == SUMAC_M_MAX, r.x.type,
-                                   to.type)))
+      (status = sumac_check_output(info->name, default_output(op, r.x.type) == SUMAC_T_BOOL, to.type)))
     return status;
   for (int i = 0; i < to.ndim; i++)
     if (to.n > 0 && to.shape[i] > 1 && to.stride[i] == 0)
@@ -218,7 +222,7 @@ sumac_status sumac_reduce(sumac_context *context, sumac_op op, const sumac_tenso
         "%s: out lies on device %d and x elsewhere; out must lie on the device of x, or in host "
         "memory",
         info->name, to.device);
-  if (info->map >= SUMAC_M_MIN && info->map != SUMAC_M_MAXABS && r.x.n == 0 && to.n > 0)
+  if (sumac_is_selection((enum sumac_map)info->map) && info->map != SUMAC_M_MAXABS && r.x.n == 0 && to.n > 0)
     return sumac_fail(SUMAC_ERR_EMPTY, "%s: the reduction has no elements: there is no extreme one",
                       info->name);
 

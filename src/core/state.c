@@ -275,7 +275,7 @@ sumac_status sumac_state_result(sumac_state *state, sumac_op op, const sumac_opt
   if (to.n != 1)
     return sumac_fail(SUMAC_ERR_ARGUMENT, "sumac_state_result: out has %lld elements; it must have 1",
                       (long long)to.n);
-  if ((status = sumac_check_output("sumac_state_result", false, state->type, to.type))) return status;
+  if ((status = sumac_check_output("sumac_state_result", false, to.type))) return status;
   const struct sumac_op_info *info = &sumac_ops[op];
   bool squares = state->kind == SUMAC_KIND_MOMENTS && info->map == SUMAC_M_SQUARE;
   if (!gives(state->kind, info)) {

@@ -172,6 +172,7 @@ void sumac_plan_dims(struct sumac_plan *plan, const struct sumac_view *x, const 
     if (i > 0) weight *= inner->shape[i];
   }
   drop_repeats(plan);
-  if ((plan->acc == SUMAC_ACC_EXACT || plan->acc == SUMAC_ACC_I64) && !arg) sort_strides(plan);
+  bool ordered = arg || plan->map == SUMAC_M_PROD; /* what is multiplied is rounded on the way */
+  if ((plan->acc == SUMAC_ACC_EXACT || plan->acc == SUMAC_ACC_I64) && !ordered) sort_strides(plan);
   join(inner);
 }

@@ -393,18 +393,19 @@ static void plain_part(void *arg, int part, int worker) {
   (void)worker;
 }
 
-static int64_t plain_parts(const struct sumac_plan *plan) {
+static int64_t superblocks(const struct sumac_plan *plan) {
   return (plan->inner.n + SUPERBLOCK - 1) / SUPERBLOCK;
 }
 
-static size_t plain_scratch(const struct sumac_plan *plan) {
-  return plain_parts(plan) > 1 ? (size_t)plain_parts(plan) * sizeof(struct plain) : 0;
+/* For one of `size` bytes a superblock. */
+static size_t tree_scratch(const struct sumac_plan *plan, size_t size) {
+  return superblocks(plan) > 1 ? (size_t)superblocks(plan) * size : 0;
 }
 
 static void plain_result(sumac_context *context, const struct sumac_plan *plan, const char *const base[2],
                          bool parallel, void *scratch, uint64_t *bits, bool *range) {
   struct walk w = {plan, {base[0], base[1]}, plain_add, NULL};
-  int64_t chunk, parts = plain_parts(plan);
+  int64_t chunk, parts = superblocks(plan);
   int workers = parallel ? workers_for(context, plan, plan->inner.n, &chunk) : 1;
   struct plain one = {0, 0, 0};
   struct plain_split s = {context, &w, parts > 1 ? scratch : &one};
@@ -563,14 +564,114 @@ static sumac_status select_result(sumac_context *context, const struct sumac_pla
   return SUMAC_OK;
 }
 
+/* ---- counts */
+
+struct count_split {
+  const struct sumac_context *context;
+  const struct walk *walk;
+  int64_t chunk;
+  _Atomic int64_t zeros, nans; /* nans: with skip_nan only */
+  atomic_bool decided;         /* ANY, ALL: no more need be looked at */
+};
+
+static void count_add(void *arg, const void *x, const void *y, size_t n) {
+  struct count_split *s = arg;
+  const struct sumac_plan *plan = s->walk->plan;
+  const struct sumac_loops *loops = s->context->loops;
+  const size_t size = sumac_types[plan->type].size, most = SEARCH_BYTES / size;
+  (void)y;
+  while (n && !atomic_load_explicit(&s->decided, memory_order_relaxed)) {
+    size_t count = n < most ? n : most;
+    int64_t zeros = loops->count[SUMAC_COUNT_ZERO][plan->type](x, count);
+    int64_t nans = plan->skip_nan ? loops->count[SUMAC_COUNT_NAN][plan->type](x, count) : 0;
+    if (zeros) atomic_fetch_add(&s->zeros, zeros);
+    if (nans) atomic_fetch_add(&s->nans, nans);
+    if (plan->map == SUMAC_M_ANY ? zeros + nans < (int64_t)count : plan->map == SUMAC_M_ALL && zeros)
+      atomic_store(&s->decided, true);
+    x = (const char *)x + count * size;
+    n -= count;
+  }
+}
+
+static void count_part(void *arg, int part, int worker) {
+  struct count_split *s = arg;
+  int64_t begin = part * s->chunk, left = s->walk->plan->inner.n - begin;
+  if (!atomic_load_explicit(&s->decided, memory_order_relaxed))
+    walk(s->walk, begin, left < s->chunk ? left : s->chunk);
+  (void)worker;
+}
+
+static void count_result(sumac_context *context, const struct sumac_plan *plan, const char *const base[2],
+                         bool parallel, uint64_t *bits, bool *range) {
+  struct walk w = {plan, {base[0], base[1]}, count_add, NULL};
+  struct count_split s = {.context = context, .walk = &w};
+  const int64_t n = plan->inner.n;
+  int workers = parallel ? workers_for(context, plan, n, &s.chunk) : 1;
+  if (workers == 1) s.chunk = n;
+  w.arg = &s;
+  sumac_pool_run(context, workers, n ? (int)((n + s.chunk - 1) / s.chunk) : 0, count_part, &s);
+  int64_t zeros = atomic_load(&s.zeros), others = n - zeros - atomic_load(&s.nans);
+  int64_t result = plan->map == SUMAC_M_ANY   ? others > 0
+                   : plan->map == SUMAC_M_ALL ? !zeros
+                                              : others * plan->repeat;
+  struct sumac_real r = {(sumac_u128)result, 0, false, false, 0};
+  *bits = sumac_round(r, plan->finish.out, plan->finish.saturate, range);
+}
+
+/* ---- products: of each block, then of each superblock, then of all, from first to last */
+
+static void product_add(void *arg, const void *x, const void *y, size_t n) {
+  const struct walk *w = arg;
+  const size_t size = sumac_types[w->plan->type].size;
+  (void)y;
+  for (size_t count; n; n -= count) {
+    count = n < BLOCK ? n : BLOCK;
+    sumac_product_of(w->plan->type, x, count, w->arg);
+    x = (const char *)x + count * size;
+  }
+}
+
+struct product_split {
+  const struct walk *walk;
+  struct sumac_product *result; /* one a superblock */
+};
+
+static void product_part(void *arg, int part, int worker) {
+  struct product_split *s = arg;
+  struct walk to = {.plan = s->walk->plan, .arg = &s->result[part]}, w = *s->walk;
+  int64_t begin = (int64_t)part * SUPERBLOCK, left = w.plan->inner.n - begin;
+  w.arg = &to;
+  sumac_product_init(&s->result[part]);
+  walk(&w, begin, left < SUPERBLOCK ? left : SUPERBLOCK);
+  (void)worker;
+}
+
+static void product_result(sumac_context *context, const struct sumac_plan *plan, const char *const base[2],
+                           bool parallel, void *scratch, uint64_t *bits, bool *range) {
+  struct walk w = {plan, {base[0], base[1]}, product_add, NULL};
+  struct sumac_product one;
+  int64_t chunk, parts = superblocks(plan);
+  int workers = parallel ? workers_for(context, plan, plan->inner.n, &chunk) : 1;
+  struct product_split s = {&w, parts > 1 ? scratch : &one};
+  sumac_product_init(&one);
+  sumac_pool_run(context, workers, (int)parts, product_part, &s);
+  for (int64_t i = 1; i < parts; i++) sumac_product_merge(&s.result[0], &s.result[i]);
+  if (plan->repeat > 1) sumac_product_power(&s.result[0], plan->repeat);
+  *bits = sumac_product_finish(&s.result[0], &sumac_types[plan->type], &plan->finish, range);
+}
+
 /* ---- all results of a plan */
 
 /* The only failure: a selection from nothing. */
 static sumac_status one_result(sumac_context *context, const struct sumac_plan *plan,
                                const char *const base[2], bool parallel, void *scratch, uint64_t *bits,
                                bool *range) {
-  if (plan->map >= SUMAC_M_MIN) return select_result(context, plan, base, parallel, bits, range);
-  if (plan->acc == SUMAC_ACC_F64 || plan->acc == SUMAC_ACC_F32)
+  if (sumac_is_selection(plan->map)) return select_result(context, plan, base, parallel, bits, range);
+  if (sumac_is_count(plan->map))
+    count_result(context, plan, base, parallel, bits, range);
+  else if (plan->map == SUMAC_M_PROD)
+    product_result(context, plan, base, parallel, scratch, bits, range);
+  else if (plan->acc == SUMAC_ACC_F64 || plan->acc == SUMAC_ACC_F32)
     plain_result(context, plan, base, parallel, scratch, bits, range);
   else
     exact_result(context, plan, base, parallel, scratch, bits, range);
@@ -627,7 +728,7 @@ static int64_t saturating_multiply(int64_t a, int64_t b) {
 
 sumac_status sumac_cpu_reduce(sumac_context *context, const struct sumac_plan *plan) {
   const struct sumac_dims *d = &plan->outer;
-  const bool select = plan->map >= SUMAC_M_MIN,
+  const bool select = sumac_is_selection(plan->map), product = plan->map == SUMAC_M_PROD,
              plain = plan->acc == SUMAC_ACC_F64 || plan->acc == SUMAC_ACC_F32;
   struct outer_job job = {.context = context, .plan = plan, .chunk = d->n};
   if (!d->n) return SUMAC_OK;
@@ -640,13 +741,13 @@ sumac_status sumac_cpu_reduce(sumac_context *context, const struct sumac_plan *p
   int64_t parts = workers > 1 ? (d->n + job.chunk - 1) / job.chunk : 1;
 
   /* All memory first: after this nothing but an empty selection can fail, and results wait for that. */
-  if (!select)
-    job.scratch_size =
-        plain ? plain_scratch(plan)
-              : exact_scratch(job.parallel ? workers_for(context, plan, plan->inner.n, &chunk) : 1);
+  if (plain || product)
+    job.scratch_size = tree_scratch(plan, product ? sizeof(struct sumac_product) : sizeof(struct plain));
+  else if (!select && !sumac_is_count(plan->map))
+    job.scratch_size = exact_scratch(job.parallel ? workers_for(context, plan, plan->inner.n, &chunk) : 1);
   job.scratch_size = (job.scratch_size + 63) & ~(size_t)63;
   size_t staged = 0, size = 0;
-  bool huge = plain && plain_parts(plan) > INT32_MAX;
+  bool huge = (plain || product) && superblocks(plan) > INT32_MAX;
   if (select && plan->skip_nan && d->n > 1)
     huge |= __builtin_mul_overflow((size_t)d->n, sizeof(uint64_t), &staged);
   huge |= __builtin_add_overflow(staged, (size_t)workers * job.scratch_size, &size);

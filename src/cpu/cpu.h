@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#include "exact/exact.h"
+#include "exact/product.h"
 
 /* One exact sum in progress: a number, and windows above it (fold.tmpl.h tells how). What tiles left in
  * window k waits in waiting[k], in units of 2^unit[k]. */
@@ -46,6 +46,9 @@ void sumac_sum_note_zeros(struct sumac_sum *sum, const struct sumac_type_info *t
 void sumac_pad(const struct sumac_type_info *t, void *to, const void *x, size_t n, size_t width,
                bool negative);
 
+/* Multiplies p by n contiguous elements of a type, in a fixed order (product.c). */
+void sumac_product_of(enum sumac_type type, const void *x, size_t n, struct sumac_product *p);
+
 /* The bits of element i, in the low end. */
 static inline uint64_t sumac_bits_at(const struct sumac_type_info *t, const void *p, size_t i) {
   uint64_t bits = 0;
@@ -75,8 +78,12 @@ typedef double sumac_plain_loop(const void *x, const void *y, size_t n, double c
  * elements; *nan is set if a NaN is among them. With skip_nan NaNs have the key INT64_MIN. */
 typedef int64_t sumac_select_loop(const void *x, size_t n, bool skip_nan, bool *nan);
 
+/* How many of n contiguous elements are zero, or NaN. */
+enum sumac_counted { SUMAC_COUNT_ZERO, SUMAC_COUNT_NAN, SUMAC_COUNTED };
+typedef int64_t sumac_count_loop(const void *x, size_t n);
+
 enum { SUMAC_M_CENTRED = SUMAC_LOOP_MAPS, SUMAC_PLAIN_MAPS };
-enum { SUMAC_SELECT_MAPS = SUMAC_MAPS - SUMAC_M_MIN };
+enum { SUMAC_SELECT_MAPS = SUMAC_M_ARGMAX + 1 - SUMAC_M_MIN };
 
 struct sumac_loops {
   const char *name;
@@ -84,6 +91,7 @@ struct sumac_loops {
   sumac_moments_loop *moments[SUMAC_TYPES];
   sumac_plain_loop *f64[SUMAC_PLAIN_MAPS][SUMAC_TYPES], *f32[SUMAC_PLAIN_MAPS][SUMAC_TYPES];
   sumac_select_loop *select[SUMAC_SELECT_MAPS][SUMAC_TYPES];
+  sumac_count_loop *count[SUMAC_COUNTED][SUMAC_TYPES];
 };
 
 extern const struct sumac_loops sumac_loops_base;

@@ -25,6 +25,8 @@
 #include "cpu/plain.tmpl.h" /* after integers */
 #include "cpu/select.tmpl.h"
 
+#include "cpu/count.tmpl.h" /* after select */
+
 SUMAC_INLINE void exact(enum sumac_type type, enum sumac_map map, struct sumac_sum *sum, const void *x,
                         const void *y, size_t n, struct tiles tiles) {
   if (sumac_types[type].cls != SUMAC_C_FLOAT) exact_integers(type, map, sum, x, y, n);
@@ -46,6 +48,7 @@ SUMAC_INLINE void exact(enum sumac_type type, enum sumac_map map, struct sumac_s
 #define PLAIN_ARGS const void *x, const void *y, size_t n, double c
 #define SELECT_ARGS const void *x, size_t n, bool skip, bool *nan
 #define SP x, n, skip, nan
+#define COUNT_ARGS const void *x, size_t n
 #define TM(T, M) SUMAC_T_##T, SUMAC_M_##M
 #define FN static NOINLINE bool
 #define ST s, x, y, n, apart
@@ -62,6 +65,7 @@ SUMAC_INLINE void exact(enum sumac_type type, enum sumac_map map, struct sumac_s
 #define F64(T, M) static double f64_##M##_##T(PLAIN_ARGS) { return plain_sum(TM(T, M), false, x, y, n, c); }
 #define F32(T, M) static double f32_##M##_##T(PLAIN_ARGS) { return plain_sum(TM(T, M), true, x, y, n, c); }
 #define SELECT(T, M) static int64_t select_##M##_##T(SELECT_ARGS) { return select_loop(TM(T, M), SP); }
+#define COUNT(T, K) static int64_t count_##K##_##T(COUNT_ARGS) { return count_loop(SUMAC_T_##T, SUMAC_COUNT_##K, x, n); }
 
 /* ... and their places in the table. */
 #define EXACT_ENTRY(T, M) [SUMAC_M_##M][SUMAC_T_##T] = exact_##M##_##T,
@@ -69,15 +73,17 @@ SUMAC_INLINE void exact(enum sumac_type type, enum sumac_map map, struct sumac_s
 #define F64_ENTRY(T, M) [SUMAC_M_##M][SUMAC_T_##T] = f64_##M##_##T,
 #define F32_ENTRY(T, M) [SUMAC_M_##M][SUMAC_T_##T] = f32_##M##_##T,
 #define SELECT_ENTRY(T, M) [SUMAC_M_##M - SUMAC_M_MIN][SUMAC_T_##T] = select_##M##_##T,
+#define COUNT_ENTRY(T, K) [SUMAC_COUNT_##K][SUMAC_T_##T] = count_##K##_##T,
 
 #define EACH_SUM(F, T) F(T, SUM) F(T, ABS) F(T, SQUARE) F(T, DOT)
 #define EACH_PLAIN(F, T) EACH_SUM(F, T) F(T, CENTRED)
 #define EACH_SELECT(F, T) F(T, MIN) F(T, MAX) F(T, MAXABS) F(T, ARGMIN) F(T, ARGMAX)
+#define EACH_COUNT(F, T) F(T, ZERO) F(T, NAN)
 
 #define EACH_TILE(T) EACH_SUM(USUAL, T) EACH_SUM(BINS, T) EACH_SUM(FIT, T) EACH_SUM(HARD, T)
 
 /* What each accumulator of variants.def means in the pass at hand; an I64 sum is an exact one. */
-#define VARIANT_EXACT(T) EACH_TILE(T) EACH_SUM(EXACT, T) BOTH(T) MOMENTS(T) EACH_SELECT(SELECT, T)
+#define VARIANT_EXACT(T) EACH_TILE(T) EACH_SUM(EXACT, T) BOTH(T) MOMENTS(T) EACH_SELECT(SELECT, T) EACH_COUNT(COUNT, T)
 #define VARIANT_F64(T) EACH_PLAIN(F64, T)
 #define VARIANT_F32(T) EACH_PLAIN(F32, T)
 #define VARIANT_I64(T)
@@ -126,6 +132,12 @@ const struct sumac_loops SUMAC_LOOPS = {
         {
 #define VARIANT_EXACT(T) EACH_SELECT(SELECT_ENTRY, T)
 #define VARIANT_F32(T)
+#include "model/variants.def"
+#undef VARIANT_EXACT
+        },
+    .count =
+        {
+#define VARIANT_EXACT(T) EACH_COUNT(COUNT_ENTRY, T)
 #include "model/variants.def"
         },
 };

@@ -435,10 +435,11 @@ static sumac_status reduce_one(struct sumac_cuda_device *d, const struct sumac_p
 }
 
 static sumac_status check_supported(const struct sumac_plan *plan) {
-  if (plan->map >= SUMAC_M_MIN)
-    return sumac_fail(SUMAC_ERR_UNSUPPORTED,
-                      "min, max, argmin, argmax and norminf are not supported on CUDA devices");
-  return SUMAC_OK;
+  char list[128] = "";
+  if (plan->map < SUMAC_M_MIN) return SUMAC_OK;
+  for (int i = 0; i < SUMAC_OPS; i++)
+    if (sumac_ops[i].map >= SUMAC_M_MIN) sumac_list_add(list, sizeof list, sumac_ops[i].name);
+  return sumac_fail(SUMAC_ERR_UNSUPPORTED, "%s are not supported on CUDA devices", list);
 }
 
 sumac_status sumac_cuda_reduce(const struct sumac_plan *plan) {

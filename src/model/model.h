@@ -32,6 +32,12 @@ enum sumac_map {
   SUMAC_M_MAXABS,
   SUMAC_M_ARGMIN,
   SUMAC_M_ARGMAX,
+  /* counted */
+  SUMAC_M_NONZERO,
+  SUMAC_M_ANY,
+  SUMAC_M_ALL,
+  /* multiplied */
+  SUMAC_M_PROD,
   SUMAC_MAPS
 };
 #define SUMAC_LOOP_MAPS 4 /* SUM, ABS, SQUARE, DOT have a loop of their own; MOMENTS forms two of them */
@@ -46,9 +52,9 @@ enum sumac_finish_kind {
   SUMAC_F_INDEX
 };
 
-enum sumac_out_rule { SUMAC_O_WIDE, SUMAC_O_REAL, SUMAC_O_SAME, SUMAC_O_INDEX };
+enum sumac_out_rule { SUMAC_O_WIDE, SUMAC_O_REAL, SUMAC_O_SAME, SUMAC_O_INDEX, SUMAC_O_TRUTH };
 
-enum { SUMAC_OPS = SUMAC_ARGMAX + 1, SUMAC_ACCS = SUMAC_ACC_I64 + 1, SUMAC_MAX_LIMBS = 134 };
+enum { SUMAC_OPS = SUMAC_ALL + 1, SUMAC_ACCS = SUMAC_ACC_I64 + 1, SUMAC_MAX_LIMBS = 134 };
 
 /* A fixed-point number: limb i of 32 payload bits weighs 2^(32 i - bias). */
 struct sumac_format {
@@ -89,6 +95,11 @@ static const struct sumac_op_info sumac_ops[SUMAC_OPS] = {
 #include "model/ops.def"
 #undef SUMAC_OP
 };
+
+static inline bool sumac_is_selection(enum sumac_map map) {
+  return map >= SUMAC_M_MIN && map <= SUMAC_M_ARGMAX;
+}
+static inline bool sumac_is_count(enum sumac_map map) { return map >= SUMAC_M_NONZERO && map <= SUMAC_M_ALL; }
 
 /* Whether an accumulation loop exists. */
 static inline bool sumac_variant(enum sumac_acc acc, enum sumac_type type) {

@@ -171,6 +171,52 @@ static void count_term(oracle_stats *stats, int infinite, int negative, u128 m, 
     add_term(negative ? &stats->negative : &stats->positive, m, e, times);
 }
 
+static int power_length(const oracle_power *a) {
+  int n = 2 * ORACLE_FACTOR_WORDS;
+  while (n > 0 && a->word[n - 1] == 0) n--;
+  return n;
+}
+
+/* Exponents end where no type comes near. */
+static int64_t power_exponent(int64_t e) {
+  int64_t most = (int64_t)1 << 60;
+  return e > most ? most : e < -most ? -most : e;
+}
+
+/* Keeps 512 bits: what is lost is far below any type's last place. */
+static oracle_power power_multiply(const oracle_power *a, const oracle_power *b) {
+  oracle_power p = {{0}, power_exponent(a->e + b->e)};
+  int n = power_length(a), m = power_length(b);
+  for (int i = 0; i < n; i++) {
+    uint64_t carry = 0;
+    for (int j = 0; j < m || carry != 0; j++) {
+      carry += p.word[i + j] + (j < m ? (uint64_t)a->word[i] * b->word[j] : 0);
+      p.word[i + j] = (uint32_t)carry;
+      carry >>= 32;
+    }
+  }
+  int over = power_length(&p) - ORACLE_FACTOR_WORDS;
+  if (over <= 0) return p;
+  uint32_t lost = 0;
+  for (int i = 0; i < over; i++) lost |= p.word[i];
+  memmove(p.word, p.word + over, sizeof p.word / 2);
+  memset(p.word + ORACLE_FACTOR_WORDS, 0, sizeof p.word / 2);
+  p.word[0] |= lost != 0;
+  p.e = power_exponent(p.e + 32 * over);
+  return p;
+}
+
+/* product *= (m 2^e)^times */
+static void multiply_term(oracle_stats *stats, uint64_t m, int e, uint64_t times) {
+  oracle_power base = {{(uint32_t)m, (uint32_t)(m >> 32)}, e};
+  if (stats->factors == 0) stats->product = (oracle_power){{1}, 0};
+  stats->factors += times;
+  for (; times > 0; times >>= 1) {
+    if (times & 1) stats->product = power_multiply(&stats->product, &base);
+    if (times > 1) base = power_multiply(&base, &base);
+  }
+}
+
 void oracle_add(oracle_stats *stats, sumac_dtype dtype, uint64_t bits, uint64_t times) {
   if (times == 0) return;
   oracle_number x = oracle_decode(dtype, bits);
@@ -187,6 +233,9 @@ void oracle_add(oracle_stats *stats, sumac_dtype dtype, uint64_t bits, uint64_t 
   if (first || compare_magnitudes(x, stats->largest) > 0) stats->largest = x;
   count_term(stats, x.class == ORACLE_INF, x.negative, x.m, x.e, times);
   if (x.class == ORACLE_FINITE) add_term(&stats->square, (u128)x.m * x.m, 2 * x.e, times);
+  if (x.class == ORACLE_FINITE && x.m != 0) multiply_term(stats, x.m, x.e, times);
+  if (x.negative) stats->negatives += times;
+  stats->floats = format_of(dtype) != NULL;
 }
 
 void oracle_add_product(oracle_stats *stats, sumac_dtype dtype, uint64_t x_bits, uint64_t y_bits,
@@ -231,6 +280,36 @@ static sumac_status select_element(const oracle_stats *stats, sumac_op op, int n
   return set_number(value, x);
 }
 
+/* The product on the grid of 2^-2176, or, where it is beyond that, a number that rounds alike. */
+static sumac_status set_product(const oracle_stats *stats, int floats, oracle_value *value) {
+  uint64_t zeros = stats->plus_zero + stats->minus_zero;
+  int infinite = stats->plus_inf != 0 || stats->minus_inf != 0;
+  int negative = (int)(stats->negatives % 2);
+  if (infinite && zeros != 0) return set_class(value, ORACLE_NAN, 0);
+  if (infinite) return set_class(value, ORACLE_INF, negative);
+  set_class(value, ORACLE_FINITE, negative && (floats || zeros == 0));
+  if (zeros != 0) return SUMAC_OK;
+  oracle_power product = stats->product;
+  if (stats->factors == 0) product = (oracle_power){{1}, 0};
+  int length = power_length(&product);
+  int64_t at = product.e + UNIT; /* of its lowest bit */
+  if (at + 32 * length > 32 * 160) {
+    big_add_at(&value->numerator, 1, 32 * 160); /* 2^2944 */
+  } else if (at + 32 * length < 32) {
+    value->numerator = big_from(1);
+  } else {
+    for (int i = 0; i < length; i++) { /* what lies below the grid is only known to be there */
+      int64_t bit = at + 32 * i;
+      if (bit >= 0)
+        big_add_at(&value->numerator, product.word[i], (int)bit);
+      else if (bit > -32)
+        big_add_at(&value->numerator, product.word[i] >> -bit, 0);
+      if (bit < 0 && product.word[i] != 0) value->numerator.word[0] |= 1;
+    }
+  }
+  return SUMAC_OK;
+}
+
 sumac_status oracle_finish(const oracle_stats *stats, sumac_op op, uint32_t flags, int64_t ddof,
                            oracle_value *value) {
   memset(value, 0, sizeof *value);
@@ -242,7 +321,13 @@ sumac_status oracle_finish(const oracle_stats *stats, sumac_op op, uint32_t flag
 
   if (op == SUMAC_MIN || op == SUMAC_MAX || op == SUMAC_ARGMIN || op == SUMAC_ARGMAX)
     return n == 0 ? SUMAC_ERR_EMPTY : select_element(stats, op, nan, value);
+  if (op == SUMAC_COUNT_NONZERO || op == SUMAC_ANY || op == SUMAC_ALL) {
+    uint64_t zeros = stats->plus_zero + stats->minus_zero;
+    uint64_t count = op == SUMAC_COUNT_NONZERO ? n - zeros : op == SUMAC_ANY ? n > zeros : zeros == 0;
+    return set_number(value, (oracle_number){ORACLE_FINITE, 0, count, 0});
+  }
   if (nan || stats->invalid != 0) return set_class(value, ORACLE_NAN, 0);
+  if (op == SUMAC_PROD) return set_product(stats, stats->floats, value);
 
   if (op == SUMAC_NORM1 || op == SUMAC_NORM2 || op == SUMAC_NORMINF) {
     if (infinite) return set_class(value, ORACLE_INF, 0);

@@ -29,6 +29,13 @@ typedef struct oracle_number {
   int e;
 } oracle_number;
 
+/* A product's leading bits in 2^e, lowest word first. The lowest bit is set if anything below is lost. */
+#define ORACLE_FACTOR_WORDS 16
+typedef struct oracle_power {
+  uint32_t word[2 * ORACLE_FACTOR_WORDS];
+  int64_t e;
+} oracle_power;
+
 /* What any operation needs to know of the elements, or products, added so far. */
 typedef struct oracle_stats {
   oracle_big positive,
@@ -41,6 +48,9 @@ typedef struct oracle_stats {
   uint64_t plus_zero, minus_zero;
   oracle_number min, max, largest; /* of the elements that are not NaN; largest in magnitude */
   uint64_t min_at, max_at, nan_at; /* indices of the first such element */
+  oracle_power product;            /* of the elements that are finite and not 0 */
+  uint64_t factors, negatives;     /* how many these are; elements with a minus sign */
+  int floats;                      /* whether a zero has a sign */
 } oracle_stats;
 
 /* An unrounded result: ±(numerator/denominator)·2^-unit, or the square root of that. */

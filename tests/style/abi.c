@@ -42,6 +42,7 @@ _Static_assert(SUMAC_ERR_DEVICE == 7, "");
 _Static_assert(SUMAC_SUM == 0 && SUMAC_DOT == 1 && SUMAC_MEAN == 2 && SUMAC_VAR == 3, "");
 _Static_assert(SUMAC_STD == 4 && SUMAC_NORM1 == 5 && SUMAC_NORM2 == 6 && SUMAC_NORMINF == 7, "");
 _Static_assert(SUMAC_MIN == 8 && SUMAC_MAX == 9 && SUMAC_ARGMIN == 10 && SUMAC_ARGMAX == 11, "");
+_Static_assert(SUMAC_PROD == 12 && SUMAC_COUNT_NONZERO == 13 && SUMAC_ANY == 14 && SUMAC_ALL == 15, "");
 _Static_assert(SUMAC_ACC_EXACT == 0 && SUMAC_ACC_F64 == 1 && SUMAC_ACC_F32 == 2 && SUMAC_ACC_I64 == 3, "");
 _Static_assert(SUMAC_KIND_SUM == 0 && SUMAC_KIND_ABS == 1 && SUMAC_KIND_SQUARE == 2, "");
 _Static_assert(SUMAC_KIND_DOT == 3 && SUMAC_KIND_MOMENTS == 4, "");
