@@ -582,8 +582,8 @@ static void count_add(void *arg, const void *x, const void *y, size_t n) {
   (void)y;
   while (n && !atomic_load_explicit(&s->decided, memory_order_relaxed)) {
     size_t count = n < most ? n : most;
-    int64_t zeros = loops->count[SUMAC_COUNT_ZERO][plan->type](x, count);
-    int64_t nans = plan->skip_nan ? loops->count[SUMAC_COUNT_NAN][plan->type](x, count) : 0;
+    int64_t zeros = loops->count[SUMAC_COUNT_ZEROS][plan->type](x, count);
+    int64_t nans = plan->skip_nan ? loops->count[SUMAC_COUNT_NANS][plan->type](x, count) : 0;
     if (zeros) atomic_fetch_add(&s->zeros, zeros);
     if (nans) atomic_fetch_add(&s->nans, nans);
     if (plan->map == SUMAC_M_ANY ? zeros + nans < (int64_t)count : plan->map == SUMAC_M_ALL && zeros)

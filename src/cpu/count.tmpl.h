@@ -9,7 +9,7 @@ SUMAC_INLINE vu64 v_is_counted(enum sumac_type type, enum sumac_counted what, vu
   const struct sumac_type_info *t = &sumac_types[type];
   const size_t size = t->size;
   if (t->cls == SUMAC_C_FLOAT) v &= ~v_least_key(size);
-  if (what == SUMAC_COUNT_NAN) return v_greater(size, v, v_lanes(size, sumac_inf_bits(t)));
+  if (what == SUMAC_COUNT_NANS) return v_greater(size, v, v_lanes(size, sumac_inf_bits(t)));
   switch (size) {
   case 1: return (vu64)((vu8)v == 0);
   case 2: return (vu64)((vu16)v == 0);
@@ -23,7 +23,7 @@ SUMAC_INLINE int64_t count_loop(enum sumac_type type, enum sumac_counted what, c
   const struct sumac_type_info *t = &sumac_types[type];
   const size_t bytes = n * t->size, whole = bytes / VB * VB;
   vu64 total = {0};
-  if (what == SUMAC_COUNT_NAN && t->cls != SUMAC_C_FLOAT) return 0;
+  if (what == SUMAC_COUNT_NANS && t->cls != SUMAC_C_FLOAT) return 0;
   for (size_t i = 0; i < whole;) {
     const size_t end = whole - i < 255 * (size_t)VB ? whole : i + 255 * (size_t)VB; /* a byte's worth */
     vu8 bytes_found = {0};
@@ -39,7 +39,7 @@ SUMAC_INLINE int64_t count_loop(enum sumac_type type, enum sumac_counted what, c
   for (size_t i = whole / t->size; i < n; i++) {
     uint64_t bits = sumac_bits_at(t, x, i);
     if (t->cls == SUMAC_C_FLOAT) bits &= sumac_low_bits(t->dtype.bits - 1);
-    found += what == SUMAC_COUNT_NAN ? bits > sumac_inf_bits(t) : bits == 0;
+    found += what == SUMAC_COUNT_NANS ? bits > sumac_inf_bits(t) : bits == 0;
   }
   return found;
 }

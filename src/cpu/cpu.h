@@ -79,7 +79,7 @@ typedef double sumac_plain_loop(const void *x, const void *y, size_t n, double c
 typedef int64_t sumac_select_loop(const void *x, size_t n, bool skip_nan, bool *nan);
 
 /* How many of n contiguous elements are zero, or NaN. */
-enum sumac_counted { SUMAC_COUNT_ZERO, SUMAC_COUNT_NAN, SUMAC_COUNTED };
+enum sumac_counted { SUMAC_COUNT_ZEROS, SUMAC_COUNT_NANS, SUMAC_COUNTED };
 typedef int64_t sumac_count_loop(const void *x, size_t n);
 
 enum { SUMAC_M_CENTRED = SUMAC_LOOP_MAPS, SUMAC_PLAIN_MAPS };

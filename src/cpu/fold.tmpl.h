@@ -459,7 +459,7 @@ SUMAC_INLINE bool bins_flush(struct sumac_sum *sum, uint64_t *bin, int width) {
   sumac_exact_add(&sum->number, (int64_t)(bin[0] - bin[fields]), bin_exponent(width));
   bin[0] = bin[fields] = bin[fields - 1] = bin[2 * fields - 1] = 0;
   for (int first = 0; first < fields; first += BINS_AT_ONCE) {
-    vu64 low = {0}, high = {0}, shift; /* halves of what bins hold, at most 16 * 2^32 * 2^15 together */
+    vu64 low = {0}, high = {0}, shift = {0}; /* halves of what bins hold, at most 16 * 2^32 * 2^15 together */
     for (int i = 0; i < LANES; i++) shift[i] = (uint64_t)i;
     SUMAC_UNROLL
     for (int i = 0; i < BINS_AT_ONCE; i += LANES) {

@@ -65,7 +65,8 @@ SUMAC_INLINE void exact(enum sumac_type type, enum sumac_map map, struct sumac_s
 #define F64(T, M) static double f64_##M##_##T(PLAIN_ARGS) { return plain_sum(TM(T, M), false, x, y, n, c); }
 #define F32(T, M) static double f32_##M##_##T(PLAIN_ARGS) { return plain_sum(TM(T, M), true, x, y, n, c); }
 #define SELECT(T, M) static int64_t select_##M##_##T(SELECT_ARGS) { return select_loop(TM(T, M), SP); }
-#define COUNT(T, K) static int64_t count_##K##_##T(COUNT_ARGS) { return count_loop(SUMAC_T_##T, SUMAC_COUNT_##K, x, n); }
+#define COUNTED(T, K) SUMAC_T_##T, SUMAC_COUNT_##K
+#define COUNT(T, K) static int64_t count_##K##_##T(COUNT_ARGS) { return count_loop(COUNTED(T, K), x, n); }
 
 /* ... and their places in the table. */
 #define EXACT_ENTRY(T, M) [SUMAC_M_##M][SUMAC_T_##T] = exact_##M##_##T,
@@ -78,12 +79,13 @@ SUMAC_INLINE void exact(enum sumac_type type, enum sumac_map map, struct sumac_s
 #define EACH_SUM(F, T) F(T, SUM) F(T, ABS) F(T, SQUARE) F(T, DOT)
 #define EACH_PLAIN(F, T) EACH_SUM(F, T) F(T, CENTRED)
 #define EACH_SELECT(F, T) F(T, MIN) F(T, MAX) F(T, MAXABS) F(T, ARGMIN) F(T, ARGMAX)
-#define EACH_COUNT(F, T) F(T, ZERO) F(T, NAN)
+#define EACH_COUNT(F, T) F(T, ZEROS) F(T, NANS)
 
 #define EACH_TILE(T) EACH_SUM(USUAL, T) EACH_SUM(BINS, T) EACH_SUM(FIT, T) EACH_SUM(HARD, T)
 
 /* What each accumulator of variants.def means in the pass at hand; an I64 sum is an exact one. */
-#define VARIANT_EXACT(T) EACH_TILE(T) EACH_SUM(EXACT, T) BOTH(T) MOMENTS(T) EACH_SELECT(SELECT, T) EACH_COUNT(COUNT, T)
+#define EACH_OTHER(T) EACH_SELECT(SELECT, T) EACH_COUNT(COUNT, T)
+#define VARIANT_EXACT(T) EACH_TILE(T) EACH_SUM(EXACT, T) BOTH(T) MOMENTS(T) EACH_OTHER(T)
 #define VARIANT_F64(T) EACH_PLAIN(F64, T)
 #define VARIANT_F32(T) EACH_PLAIN(F32, T)
 #define VARIANT_I64(T)

@@ -20,19 +20,20 @@ struct sumac_product {
   bool negative, sticky, zero, inf;
 };
 
-static inline void sumac_product_init(struct sumac_product *p) {
-  *p = (struct sumac_product){.bits = (sumac_u128)1 << 127, .exponent = -127};
+SUMAC_HD static inline void sumac_product_init(struct sumac_product *p) {
+  struct sumac_product one = {(sumac_u128)1 << 127, -127, 0, 0, false, false, false, false};
+  *p = one;
 }
 
 /* Exponents end far beyond what any type holds, and far from where adding two of them overflows. */
-static inline int64_t sumac_product_clamp(int64_t exponent) {
+SUMAC_HD static inline int64_t sumac_product_clamp(int64_t exponent) {
   const int64_t most = (int64_t)1 << 61;
   return exponent > most ? most : exponent < -most ? -most : exponent;
 }
 
 /* Multiplies by high * 2^64 + low over 2^64, normalised or one bit short of it. */
-static inline void sumac_product_set(struct sumac_product *p, sumac_u128 high, uint64_t low,
-                                     int64_t exponent) {
+SUMAC_HD static inline void sumac_product_set(struct sumac_product *p, sumac_u128 high, uint64_t low,
+                                              int64_t exponent) {
   int short_of = !(high >> 127);
   p->bits = short_of ? high << 1 | low >> 63 : high;
   p->sticky |= low << short_of != 0;
@@ -40,7 +41,7 @@ static inline void sumac_product_set(struct sumac_product *p, sumac_u128 high, u
 }
 
 /* Multiplies by one element. */
-static inline void sumac_product_add(struct sumac_product *p, struct sumac_element e) {
+SUMAC_HD static inline void sumac_product_add(struct sumac_product *p, struct sumac_element e) {
   p->n++;
   if (e.nan) {
     p->nan++;
@@ -50,14 +51,14 @@ static inline void sumac_product_add(struct sumac_product *p, struct sumac_eleme
   p->inf |= e.inf;
   p->zero |= !e.inf && !e.magnitude;
   if (e.inf || !e.magnitude) return;
-  int shift = __builtin_clzll(e.magnitude);
+  int shift = 64 - sumac_bit_length(e.magnitude);
   uint64_t factor = e.magnitude << shift;
   sumac_u128 low = (sumac_u128)(uint64_t)p->bits * factor;
   sumac_product_set(p, (p->bits >> 64) * factor + (uint64_t)(low >> 64), (uint64_t)low,
                     p->exponent + 64 + e.exponent - shift);
 }
 
-static inline void sumac_product_merge(struct sumac_product *p, const struct sumac_product *q) {
+SUMAC_HD static inline void sumac_product_merge(struct sumac_product *p, const struct sumac_product *q) {
   const uint64_t a = (uint64_t)(p->bits >> 64), b = (uint64_t)p->bits, c = (uint64_t)(q->bits >> 64),
                  d = (uint64_t)q->bits;
   const sumac_u128 bd = (sumac_u128)b * d, ad = (sumac_u128)a * d, bc = (sumac_u128)b * c;
@@ -73,9 +74,9 @@ static inline void sumac_product_merge(struct sumac_product *p, const struct sum
 }
 
 /* The power p^times, times >= 1. */
-static inline void sumac_product_power(struct sumac_product *p, int64_t times) {
+SUMAC_HD static inline void sumac_product_power(struct sumac_product *p, int64_t times) {
   struct sumac_product base = *p;
-  for (int bit = 62 - __builtin_clzll((uint64_t)times); bit >= 0; bit--) {
+  for (int bit = sumac_bit_length((sumac_u128)times) - 2; bit >= 0; bit--) {
     struct sumac_product square = *p;
     sumac_product_merge(p, &square);
     if (times >> bit & 1) sumac_product_merge(p, &base);
@@ -83,8 +84,9 @@ static inline void sumac_product_power(struct sumac_product *p, int64_t times) {
 }
 
 /* Rounded once; special cases as sumac.h has them. The factors are of type t. */
-static inline uint64_t sumac_product_finish(const struct sumac_product *p, const struct sumac_type_info *t,
-                                            const struct sumac_finish *f, bool *range) {
+SUMAC_HD static inline uint64_t sumac_product_finish(const struct sumac_product *p,
+                                                     const struct sumac_type_info *t,
+                                                     const struct sumac_finish *f, bool *range) {
   if ((p->nan && !f->skip_nan) || (p->inf && p->zero)) return sumac_special(f, true, false, range);
   if (p->inf) return sumac_special(f, false, p->negative, range);
   if (p->zero) {
