@@ -73,6 +73,9 @@ struct input;
  * allows it, and otherwise after reading everything into memory. */
 void reduce_inputs(const struct request *request, struct input *x, struct input *y, struct result *result);
 
+/* Prints the statistics of x. */
+void stats_inputs(const struct request *request, struct input *x, bool json);
+
 enum output_style { OUTPUT_DECIMAL, OUTPUT_HEX, OUTPUT_JSON };
 
 void print_result(const struct request *request, const struct result *result, enum output_style style);

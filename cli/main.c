@@ -135,6 +135,15 @@ static const char *const op_help[] = {
     [SUMAC_ALL] = "whether no element is zero",
 };
 
+/* The command that is no operation of the library's list, and takes the same options. */
+#define STATS ((sumac_op)-1)
+
+static const char *name_of(sumac_op op) { return op == STATS ? "stats" : sumac_op_name(op); }
+
+static const char *help_of(sumac_op op) {
+  return op == STATS ? "counts, extremes, mean, deviation and norms, of all that is not NaN" : op_help[op];
+}
+
 static void print_help(void) {
   puts("usage: sumac OP [options] FILE [FILE2]   exact reductions of the numbers in files\n"
        "       sumac OP --help                   its options\n"
@@ -144,7 +153,8 @@ static void print_help(void) {
        "\n"
        "operations:");
   for (int i = 0; sumac_op_name((sumac_op)i); i++)
-    printf("  %-8s %s\n", sumac_op_name((sumac_op)i), op_help[i]);
+    printf("  %-13s %s\n", sumac_op_name((sumac_op)i), op_help[i]);
+  printf("  %-13s %s\n", name_of(STATS), help_of(STATS));
   puts("\n"
        "FILE is a .npy file, raw bytes (--dtype --shape) or text; - is the standard input, as is no FILE\n"
        "where that is no terminal.\n"
@@ -232,7 +242,8 @@ static void parse_request(sumac_op op, struct request *r, int32_t axes[SUMAC_MAX
   }
   if (given.ddof != LLONG_MIN) {
     if (given.ddof < 0) fail(EXIT_USAGE, "--ddof: %lld is negative", given.ddof);
-    if (op != SUMAC_VAR && op != SUMAC_STD) fail(EXIT_USAGE, "--ddof is for var and std");
+    if (op != SUMAC_VAR && op != SUMAC_STD && op != STATS)
+      fail(EXIT_USAGE, "--ddof is for var, std and stats");
     r->options.ddof = given.ddof;
   }
   r->options.flags = (given.keepdims ? SUMAC_KEEPDIMS : 0) | (given.skip_nan ? SUMAC_SKIP_NAN : 0) |
@@ -245,7 +256,7 @@ static void parse_request(sumac_op op, struct request *r, int32_t axes[SUMAC_MAX
 /* ---- commands ------------------------------------------------------------------------------ */
 
 static void reduce_decimal(sumac_op op, const struct input_options *options, const char *file) {
-  if (op != SUMAC_SUM) fail(EXIT_UNSUPPORTED, "--decimal is for sum, not for %s", sumac_op_name(op));
+  if (op != SUMAC_SUM) fail(EXIT_UNSUPPORTED, "--decimal is for sum, not for %s", name_of(op));
   if (given.hex || given.json || given.axis || given.acc || given.out_dtype || given.dtype ||
       given.saturate || given.keepdims)
     fail(EXIT_USAGE, "--decimal has no dtype, accumulator or axis, and prints decimal digits only");
@@ -262,11 +273,15 @@ static void reduce_files(sumac_op op, const char **files) {
   if (!files && wanted == 1 && !isatty(STDIN_FILENO)) files = standard_input;
   while (files && files[count]) count++;
   if (count != wanted)
-    fail(EXIT_USAGE, "%s takes %s, not %d; see 'sumac %s --help'", sumac_op_name(op),
-         wanted == 2 ? "two files" : "one file", count, sumac_op_name(op));
+    fail(EXIT_USAGE, "%s takes %s, not %d; see 'sumac %s --help'", name_of(op),
+         wanted == 2 ? "two files" : "one file", count, name_of(op));
   if (count == 2 && strcmp(files[0], "-") == 0 && strcmp(files[1], "-") == 0)
     fail(EXIT_USAGE, "only one of the two files can be the standard input");
   if (given.hex && given.json) fail(EXIT_USAGE, "--hex and --json exclude each other");
+  if (op == STATS &&
+      (given.hex || given.axis || given.acc || given.out_dtype || given.keepdims || given.saturate))
+    fail(EXIT_USAGE,
+         "stats is of a whole array, and exact: of the options it takes --ddof, --json and those of files");
 
   struct input_options options = {0};
   struct request request;
@@ -281,9 +296,13 @@ static void reduce_files(sumac_op op, const char **files) {
   struct result result;
   input_open(&x, files[0], &options);
   if (wanted == 2) input_open(&y, files[1], &options);
-  reduce_inputs(&request, &x, wanted == 2 ? &y : NULL, &result);
-  print_result(&request, &result, given.hex ? OUTPUT_HEX : given.json ? OUTPUT_JSON : OUTPUT_DECIMAL);
-  free(result.values);
+  if (op == STATS) {
+    stats_inputs(&request, &x, given.json);
+  } else {
+    reduce_inputs(&request, &x, wanted == 2 ? &y : NULL, &result);
+    print_result(&request, &result, given.hex ? OUTPUT_HEX : given.json ? OUTPUT_JSON : OUTPUT_DECIMAL);
+    free(result.values);
+  }
   input_close(&x);
   if (wanted == 2) input_close(&y);
   sumac_context_destroy(request.context);
@@ -291,14 +310,14 @@ static void reduce_files(sumac_op op, const char **files) {
 
 static int op_main(sumac_op op, int argc, const char **argv) {
   char name[32], usage[96];
-  snprintf(name, sizeof name, "sumac %s", sumac_op_name(op));
+  snprintf(name, sizeof name, "sumac %s", name_of(op));
   size_t used = strlen(acc_help);
   for (int i = 0; sumac_acc_name((sumac_acc)i) && used < sizeof acc_help; i++)
     used += (size_t)snprintf(acc_help + used, sizeof acc_help - used, " %s", sumac_acc_name((sumac_acc)i));
   argv[0] = name;          /* what popt's usage line calls the program */
   static poptContext popt; /* static: fail() exits from anywhere, and then it is still held */
   popt = poptGetContext(NULL, argc, argv, all_options, 0);
-  snprintf(usage, sizeof usage, "[OPTION...] FILE%s: %s", op == SUMAC_DOT ? " FILE2" : "", op_help[op]);
+  snprintf(usage, sizeof usage, "[OPTION...] FILE%s: %s", op == SUMAC_DOT ? " FILE2" : "", help_of(op));
   poptSetOtherOptionHelp(popt, usage);
   int code = poptGetNextOpt(popt);
   if (code < -1) fail(EXIT_USAGE, "%s: %s", poptBadOption(popt, POPT_BADOPTION_NOALIAS), poptStrerror(code));
@@ -335,6 +354,7 @@ int main(int argc, char **argv) {
   if (argc < 2) fail(EXIT_USAGE, "no operation given; see 'sumac --help'");
   if (strcmp(command, "info") == 0) return info_main(argc - 1, arguments);
   if (strcmp(command, "demo") == 0) return demo_main(argc - 1, arguments);
+  if (strcmp(command, "stats") == 0) return op_main(STATS, argc - 1, arguments);
   if (sumac_op_by_name(command, &op) != SUMAC_OK)
     fail(EXIT_USAGE, "'%s' is no operation; see 'sumac --help'", command);
   return op_main(op, argc - 1, arguments);

@@ -309,6 +309,23 @@ SUMAC_API sumac_status sumac_reduce(sumac_context *context, sumac_op op, const s
                                     const sumac_tensor *y, const sumac_options *options,
                                     const sumac_tensor *out);
 
+/* What there is to know of a tensor, from one reading of it. All but the first five fields are of the
+ * elements that are not NaN, and what sumac_reduce would give for these as f64: rounded once, the same bits
+ * everywhere. */
+typedef struct sumac_statistics {
+  int64_t n; /* elements; among them: */
+  int64_t nan, pos_inf, neg_inf, zeros;
+  double mean, std, norm1, norm2, norminf; /* std divides by n - nan - options->ddof; of nothing: as above */
+  double min, max;                         /* NaN of nothing */
+  uint64_t min_bits, max_bits;             /* the same as elements: f64 does not hold every 64-bit integer */
+  uint64_t reserved[4];
+} sumac_statistics;
+
+/* Fills *statistics. x lies in host memory; options: ddof only, or NULL. Errors: ERR_ARGUMENT (as
+ * sumac_reduce, and for options that are set), ERR_UNSUPPORTED (a CUDA device), ERR_MEMORY. */
+SUMAC_API sumac_status sumac_stats(sumac_context *context, const sumac_tensor *x,
+                                   const sumac_options *options, sumac_statistics *statistics);
+
 /* Which kernel such a call runs, for example "cpu.avx2.exact.sum.f64", written with a terminating 0
  * into buffer (truncated to size bytes). No element is read. */
 SUMAC_API sumac_status sumac_kernel_name(sumac_context *context, sumac_op op, const sumac_tensor *x,

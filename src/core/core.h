@@ -103,6 +103,10 @@ sumac_status sumac_check_output(const char *call, bool may_be_bool, enum sumac_t
 /* Runs the plan; ERR_RANGE after all of out has been written. */
 sumac_status sumac_cpu_reduce(sumac_context *context, const struct sumac_plan *plan);
 
+/* The statistics of all elements of a plan for MOMENTS without outer dimensions. */
+sumac_status sumac_cpu_stats(sumac_context *context, const struct sumac_plan *plan,
+                             sumac_statistics *statistics);
+
 /* Adds all elements of a plan without outer dimensions to a state's numbers: sum, and square (MOMENTS), in
  * canonical limbs of the given formats. */
 struct sumac_state_sums {

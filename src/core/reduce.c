@@ -248,3 +248,26 @@ sumac_status sumac_reduce(sumac_context *context, sumac_op op, const sumac_tenso
   if ((status = sumac_context_get(context, &context))) return status;
   return sumac_cpu_reduce(context, &plan);
 }
+
+sumac_status sumac_stats(sumac_context *context, const sumac_tensor *x, const sumac_options *options,
+                         sumac_statistics *statistics) {
+  const sumac_options *o = options ? options : &no_options;
+  struct sumac_view view;
+  bool reduced[SUMAC_MAX_DIMS];
+  sumac_status status;
+  if (!statistics) return sumac_fail(SUMAC_ERR_ARGUMENT, "sumac_stats: statistics must not be NULL");
+  if ((status = sumac_check_options("sumac_stats", o)) || (status = sumac_view_of(x, "x", &view)))
+    return status;
+  if (o->axes || o->naxes || o->acc || o->flags || o->stream)
+    return sumac_fail(SUMAC_ERR_ARGUMENT, "sumac_stats: of the options only ddof may be set");
+  if (view.device != SUMAC_HOST)
+    return sumac_fail(SUMAC_ERR_UNSUPPORTED,
+                      "sumac_stats: x lies on a CUDA device; it must lie in host memory");
+  struct sumac_plan plan = {
+      .map = SUMAC_M_MOMENTS, .acc = SUMAC_ACC_EXACT, .type = view.type, .skip_nan = true};
+  plan.finish = (struct sumac_finish){SUMAC_F_VALUE, &sumac_types[SUMAC_T_F64], o->ddof, true, false};
+  memset(reduced, true, sizeof reduced);
+  sumac_plan_dims(&plan, &view, NULL, reduced);
+  if ((status = sumac_context_get(context, &context))) return status;
+  return sumac_cpu_stats(context, &plan, statistics);
+}

@@ -11,9 +11,10 @@
 #include "cpu/cpu.h"
 
 enum {
-  BLOCK = 4096,          /* elements gathered at a time; a plain sum's leaves */
-  SUPERBLOCK = 1 << 18,  /* elements of one task of a plain sum */
-  SEARCH_BYTES = 1 << 17 /* in which an index is looked for */
+  BLOCK = 4096,           /* elements gathered at a time; a plain sum's leaves */
+  SUPERBLOCK = 1 << 18,   /* elements of one task of a plain sum */
+  SEARCH_BYTES = 1 << 17, /* in which an index is looked for */
+  STATS_BYTES = 1 << 14   /* that stay in the first cache while five loops read them */
 };
 /* Less than this a thread does not pay (estimate). */
 #define PARALLEL_BYTES ((int64_t)1 << 18)
@@ -658,6 +659,140 @@ static void product_result(sumac_context *context, const struct sumac_plan *plan
   for (int64_t i = 1; i < parts; i++) sumac_product_merge(&s.result[0], &s.result[i]);
   if (plan->repeat > 1) sumac_product_power(&s.result[0], plan->repeat);
   *bits = sumac_product_finish(&s.result[0], &sumac_types[plan->type], &plan->finish, range);
+}
+
+/* ---- statistics: all that is asked of a block while it is in the cache */
+
+struct stats_run {
+  struct exact_run moments;
+  struct sumac_sum abs;
+  int64_t zeros;
+  int64_t key[2]; /* of the least, its complement, and of the greatest */
+};
+
+static const enum sumac_map stats_extremes[2] = {SUMAC_M_MIN, SUMAC_M_MAX};
+
+static void stats_init(struct stats_run *r, const sumac_context *context, const struct sumac_plan *plan) {
+  const struct sumac_type_info *t = &sumac_types[plan->type];
+  exact_init(&r->moments, context, plan, t->sum, t->product);
+  sumac_sum_init(&r->abs, t->sum);
+  r->zeros = 0;
+  r->key[0] = r->key[1] = INT64_MIN;
+}
+
+static void stats_add(void *arg, const void *x, const void *y, size_t n) {
+  struct stats_run *r = arg;
+  const struct sumac_loops *loops = r->moments.loops;
+  const enum sumac_type type = r->moments.type;
+  const size_t size = sumac_types[type].size, most = STATS_BYTES / size;
+  (void)y;
+  for (size_t count; n; n -= count) {
+    bool nan = false;
+    count = n < most ? n : most;
+    exact_add(&r->moments, x, x, count);
+    loops->exact[SUMAC_M_ABS][type](&r->abs, x, x, count);
+    r->zeros += loops->count[SUMAC_COUNT_ZEROS][type](x, count);
+    for (int i = 0; i < 2; i++) {
+      int64_t key = loops->select[stats_extremes[i] - SUMAC_M_MIN][type](x, count, true, &nan);
+      r->key[i] = key > r->key[i] ? key : r->key[i];
+    }
+    x = (const char *)x + count * size;
+  }
+}
+
+struct stats_split {
+  const struct walk *walk;
+  struct stats_run *run; /* one a worker */
+  int64_t chunk;
+};
+
+static void stats_part(void *arg, int part, int worker) {
+  struct stats_split *s = arg;
+  struct walk w = *s->walk;
+  int64_t begin = part * s->chunk, left = w.plan->inner.n - begin;
+  w.arg = &s->run[worker];
+  walk(&w, begin, left < s->chunk ? left : s->chunk);
+}
+
+static double stats_value(const struct sumac_plan *plan, enum sumac_finish_kind kind,
+                          struct sumac_counts counts, const struct sumac_exact *sum,
+                          const struct sumac_exact *square) {
+  struct sumac_finish f = plan->finish;
+  bool range = false;
+  double value;
+  f.kind = kind;
+  if (kind == SUMAC_F_ROOT) { /* squares have no minus sign */
+    counts.pinf += counts.ninf;
+    counts.ninf = 0;
+    counts.not_negative_zero = 1;
+  }
+  uint64_t bits = sumac_finish_sums(&f, &counts, sum->limb + sum->low, sumac_exact_format(sum),
+                                    square->limb + square->low, sumac_exact_format(square), &range);
+  memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+static double stats_element(const struct sumac_plan *plan, struct sumac_element e) {
+  bool range = false;
+  double value;
+  uint64_t bits = e.inf ? sumac_special(&plan->finish, false, e.negative, &range)
+                        : sumac_round(sumac_real_of_element(e), plan->finish.out, false, &range);
+  memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+sumac_status sumac_cpu_stats(sumac_context *context, const struct sumac_plan *plan, sumac_statistics *to) {
+  const struct sumac_type_info *t = &sumac_types[plan->type];
+  int64_t chunk, n = plan->inner.n;
+  int workers = workers_for(context, plan, n, &chunk);
+  size_t size = (size_t)workers * sizeof(struct stats_run);
+  struct stats_run *run = sumac_alloc(context, size);
+  if (!run) return sumac_fail(SUMAC_ERR_MEMORY, "sumac_stats: out of memory for %d threads", workers);
+  for (int i = 0; i < workers; i++) stats_init(&run[i], context, plan);
+  struct walk w = {plan, {plan->data[0], plan->data[1]}, stats_add, run};
+  struct stats_split s = {&w, run, workers > 1 ? chunk : n};
+  struct sumac_fp fp = sumac_fp_enter();
+  sumac_pool_run(context, workers, n ? (int)((n + s.chunk - 1) / s.chunk) : 0, stats_part, &s);
+  for (int i = 0; i < workers; i++) {
+    exact_settle(&run[i].moments);
+    sumac_sum_flush(&run[i].abs);
+    if (!i) continue;
+    exact_merge(&run->moments, &run[i].moments);
+    sumac_exact_merge(&run->abs.number, &run[i].abs.number);
+    sumac_counts_add(&run->abs.counts, &run[i].abs.counts);
+    run->zeros += run[i].zeros;
+    for (int k = 0; k < 2; k++) run->key[k] = run[i].key[k] > run->key[k] ? run[i].key[k] : run->key[k];
+  }
+  sumac_fp_leave(fp);
+  if (plan->repeat > 1) {
+    exact_multiply(&run->moments, plan->repeat);
+    number_multiply(&run->abs.number, plan->repeat);
+    run->zeros *= plan->repeat;
+  }
+  const struct sumac_counts *c = &run->moments.sum.counts;
+  const struct sumac_exact *sum = &run->moments.sum.number, *square = &run->moments.square.number;
+  *to = (sumac_statistics){
+      .n = c->n, .nan = c->nan, .pos_inf = c->pinf, .neg_inf = c->ninf, .zeros = run->zeros};
+  to->mean = stats_value(plan, SUMAC_F_MEAN, *c, sum, square);
+  to->std = stats_value(plan, SUMAC_F_DEVIATION, *c, sum, square);
+  to->norm1 = stats_value(plan, SUMAC_F_VALUE, run->abs.counts, &run->abs.number, &run->abs.number);
+  to->norm2 = stats_value(plan, SUMAC_F_ROOT, *c, square, square);
+  if (c->n > c->nan) {
+    int64_t least = ~run->key[0], most = run->key[1];
+    struct sumac_element low = sumac_element_of_key(t, SUMAC_M_MIN, least);
+    struct sumac_element high = sumac_element_of_key(t, SUMAC_M_MAX, most);
+    to->min = stats_element(plan, low);
+    to->max = stats_element(plan, high);
+    to->min_bits = sumac_bits_of_key(t, least);
+    to->max_bits = sumac_bits_of_key(t, most);
+    low.negative = high.negative = false;
+    double a = stats_element(plan, low), b = stats_element(plan, high);
+    to->norminf = a > b ? a : b;
+  } else {
+    to->min = to->max = stats_value(plan, SUMAC_F_MEAN, *c, sum, square); /* NaN */
+  }
+  sumac_free(context, run, size);
+  return SUMAC_OK;
 }
 
 /* ---- all results of a plan */

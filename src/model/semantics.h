@@ -96,18 +96,24 @@ SUMAC_HD static inline int64_t sumac_key(const struct sumac_type_info *t, enum s
   }
 }
 
+/* The bits of the element whose key for MIN and MAX this is. */
+SUMAC_HD static inline uint64_t sumac_bits_of_key(const struct sumac_type_info *t, int64_t key) {
+  uint64_t sign = (uint64_t)1 << (t->dtype.bits - 1), bits = (uint64_t)key & sumac_low_bits(t->dtype.bits);
+  if (t->cls == SUMAC_C_UINT) bits ^= sign;
+  if (t->cls == SUMAC_C_FLOAT && key < 0) bits ^= sign - 1;
+  return bits;
+}
+
 /* The element of a key (MAXABS: its magnitude). */
 SUMAC_HD static inline struct sumac_element sumac_element_of_key(const struct sumac_type_info *t,
                                                                  enum sumac_map map, int64_t key) {
   int width = t->dtype.bits;
   uint64_t sign = (uint64_t)1 << (width - 1), all = sumac_low_bits(width), bits = (uint64_t)key & all;
-  if (t->cls == SUMAC_C_UINT) bits ^= sign;
-  if (t->cls == SUMAC_C_FLOAT && key < 0) bits ^= all >> 1;
   if (t->cls == SUMAC_C_INT && map == SUMAC_M_MAXABS) {
     struct sumac_element e = {bits ^ sign, 0, false, false, false};
     return e;
   }
-  return sumac_decode(t, bits);
+  return sumac_decode(t, sumac_bits_of_key(t, key));
 }
 
 #endif
