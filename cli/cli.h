@@ -65,6 +65,7 @@ struct result {
   double bytes; /* of the input */
   double seconds;
   char kernel[96];
+  const char *tensor; /* its name in a file of many; or NULL */
 };
 
 struct input;
@@ -73,12 +74,26 @@ struct input;
  * allows it, and otherwise after reading everything into memory. */
 void reduce_inputs(const struct request *request, struct input *x, struct input *y, struct result *result);
 
-/* Prints the statistics of x. */
-void stats_inputs(const struct request *request, struct input *x, bool json);
+/* The statistics of an array. */
+struct stats {
+  sumac_statistics values;
+  sumac_dtype dtype;
+  double bytes, seconds;
+  const char *tensor; /* as of a result */
+};
+void stats_inputs(const struct request *request, struct input *x, struct stats *stats);
+void print_stats(const struct stats *stats, bool json);
+
+/* The total over all members of x that a state can hold: the sum of sums, a norm, a mean ...; false if there
+ * is none. */
+bool reduce_members(const struct request *request, struct input *x, struct result *result);
 
 enum output_style { OUTPUT_DECIMAL, OUTPUT_HEX, OUTPUT_JSON };
 
 void print_result(const struct request *request, const struct result *result, enum output_style style);
+
+/* A string as JSON. */
+void print_json_string(const char *text);
 
 /* Prints the exact sum of the decimals written in a text input. */
 void decimal_sum(struct input *in, bool skip_nan);

@@ -193,6 +193,7 @@ static enum input_format detect(struct input *in, const struct input_options *o)
   if (o->has_shape || o->offset) return FORMAT_RAW;
   if (stream_need(s, 6) && memcmp(s->window, "\x93NUMPY", 6) == 0) return FORMAT_NPY;
   if (has_suffix(s->name, ".npy")) return FORMAT_NPY;
+  if (has_suffix(s->name, ".safetensors")) return FORMAT_SAFETENSORS;
   if (has_suffix(s->name, ".npz") && s->end >= 2 && memcmp(s->window, "PK", 2) == 0)
     fail(EXIT_UNSUPPORTED, "%s: .npz archives are not read; extract the .npy files from it", s->name);
   if (has_suffix(s->name, ".raw") || has_suffix(s->name, ".bin")) return FORMAT_RAW;
@@ -212,10 +213,13 @@ void input_open(struct input *in, const char *path, const struct input_options *
     text_open(in, o);
     return;
   }
-  if (in->format == FORMAT_NPY)
-    npy_open(in, o);
-  else
-    raw_open(in, o);
+  if (in->format == FORMAT_SAFETENSORS && o->has_dtype)
+    fail(EXIT_USAGE, "%s: a .safetensors file knows its dtypes; --dtype does not apply", s->name);
+  switch (in->format) {
+  case FORMAT_NPY: npy_open(in, o); break;
+  case FORMAT_SAFETENSORS: safetensors_open(in); break;
+  default: raw_open(in, o);
+  }
   if (in->n < 0) return;
 
   in->n = shape_size(in->ndim, in->shape);
@@ -238,6 +242,7 @@ void input_close(struct input *in) {
     munmap(m.begin, (size_t)(m.end - m.begin));
   }
   if (in->text) text_close(in->text);
+  if (in->json) safetensors_close(in);
   free(in->owned);
   free(in->stream.window);
   close(in->stream.fd);
@@ -304,6 +309,22 @@ void input_load(struct input *in) {
   }
   in->data = in->owned;
   if (in->format == FORMAT_TEXT) text_shape(in);
+}
+
+int64_t input_find(const struct input *in, const char *name) {
+  for (int64_t i = 0; i < in->members; i++)
+    if (strcmp(in->member[i].name, name) == 0) return i;
+  fail(EXIT_INPUT, "%s: there is no tensor '%s' among the %lld it holds", in->stream.name, name,
+       (long long)in->members);
+}
+
+void input_member(struct input *in, int64_t i, struct input *member) {
+  const struct member *m = &in->member[i];
+  input_load(in);
+  *member = (struct input){.format = FORMAT_RAW, .dtype = m->dtype, .ndim = m->ndim, .n = m->n};
+  member->stream = (struct stream){.name = m->name, .fd = -1, .ended = true};
+  member->data = (const char *)in->data + m->offset;
+  memcpy(member->shape, m->shape, (size_t)m->ndim * sizeof *m->shape);
 }
 
 double input_bytes(const struct input *in) {

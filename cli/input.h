@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Files as arrays. An input is either mapped (`data` is set) or read front to back in chunks, and
- * can then be loaded whole. Formats: .npy (npy.c), raw bytes, text (text.c).
+ * can then be loaded whole. Formats: .npy (npy.c), .safetensors (safetensors.c), raw bytes, text (text.c).
  */
 #ifndef SUMAC_CLI_INPUT_H
 #define SUMAC_CLI_INPUT_H
 
 #include "cli.h"
 
-enum input_format { FORMAT_AUTO, FORMAT_NPY, FORMAT_RAW, FORMAT_TEXT };
+enum input_format { FORMAT_AUTO, FORMAT_NPY, FORMAT_RAW, FORMAT_TEXT, FORMAT_SAFETENSORS };
 enum header_rule { HEADER_AUTO, HEADER_YES, HEADER_NO };
 
 /* What the command line says about its files; zero is "not said". */
@@ -52,6 +52,17 @@ bool stream_need(struct stream *stream, size_t count);
 uint64_t stream_left(const struct stream *stream);
 
 struct text;
+struct json_t;
+
+/* One of the arrays in a file of many. */
+struct member {
+  const char *name;
+  sumac_dtype dtype;
+  int32_t ndim;
+  int64_t *shape;
+  int64_t n;
+  uint64_t offset; /* in the file's data */
+};
 
 struct input {
   struct stream stream;
@@ -67,6 +78,9 @@ struct input {
   int64_t strides[SUMAC_MAX_DIMS];
   int64_t done;
   struct text *text;
+  int64_t members; /* .safetensors: then the input itself is all data as bytes */
+  struct member *member;
+  struct json_t *json; /* what holds the names */
 };
 
 void input_open(struct input *in, const char *path, const struct input_options *options);
@@ -88,11 +102,21 @@ sumac_tensor input_tensor(struct input *in);
 /* Fails if a file has become shorter: what was read is then not what it held. */
 void input_verify(const struct input *in);
 
+/* Member i of an input of many as an input of its own, which borrows from the other and is not closed. */
+void input_member(struct input *in, int64_t i, struct input *member);
+
+/* The index of the member that is called so; fails if there is none. */
+int64_t input_find(const struct input *in, const char *name);
+
 /* Elements of a shape, or −1 beyond 2^62. */
 int64_t shape_size(int32_t ndim, const int64_t *shape);
 
 /* npy.c: reads the header at the stream's start and sets dtype, shape, order. */
 void npy_open(struct input *in, const struct input_options *options);
+
+/* safetensors.c: reads the header at the stream's start and sets the members. */
+void safetensors_open(struct input *in);
+void safetensors_close(struct input *in);
 
 /* text.c */
 void text_open(struct input *in, const struct input_options *options);

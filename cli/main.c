@@ -60,14 +60,16 @@ double now_seconds(void) {
 
 /* What popt fills in, before it is checked and translated. */
 static struct arguments {
-  char *acc, *out_dtype, *axis, *device, *dtype, *shape, *offset, *format, *column, *delimiter, *header;
+  char *acc, *out_dtype, *axis, *device, *dtype, *shape, *offset, *format, *column, *delimiter, *header,
+      *tensor;
   int keepdims, skip_nan, saturate, threads, hex, json, decimal, version;
   long long ddof;
 } given = {.ddof = LLONG_MIN}; /* not given */
 
 static const struct poptOption input_table[] = {
-    {"format", 0, POPT_ARG_STRING, &given.format, 0, "npy, raw or text (default: by content and name)",
-     "FORMAT"},
+    {"format", 0, POPT_ARG_STRING, &given.format, 0,
+     "npy, raw, text or safetensors (default: by content and name)", "FORMAT"},
+    {"tensor", 0, POPT_ARG_STRING, &given.tensor, 0, "of a .safetensors file, this one only", "NAME"},
     {"dtype", 0, POPT_ARG_STRING, &given.dtype, 0,
      "type of raw or untyped elements, or that text is rounded to", "DTYPE"},
     {"shape", 0, POPT_ARG_STRING, &given.shape, 0,
@@ -186,9 +188,10 @@ static int parse_word(const char *word, const char *option, const char *const *w
 }
 
 static void parse_input_options(struct input_options *o) {
-  static const char *const formats[] = {"auto", "npy", "raw", "text", NULL};
+  static const char *const formats[] = {"auto", "npy", "raw", "text", "safetensors", NULL};
   static const char *const headers[] = {"auto", "yes", "no", NULL};
-  o->format = (enum input_format)parse_word(given.format, "--format", formats, "auto, npy, raw, text");
+  o->format =
+      (enum input_format)parse_word(given.format, "--format", formats, "auto, npy, raw, text, safetensors");
   o->header = (enum header_rule)parse_word(given.header, "--header", headers, "auto, yes, no");
   o->has_dtype = given.dtype != NULL;
   if (given.dtype) check(sumac_dtype_by_name(given.dtype, &o->dtype));
@@ -267,6 +270,56 @@ static void reduce_decimal(sumac_op op, const struct input_options *options, con
   input_close(&in);
 }
 
+/* What came of one array, by either way. */
+struct outcome {
+  struct result result;
+  struct stats stats;
+};
+
+static void compute(const struct request *r, struct input *x, struct input *y, struct outcome *o) {
+  if (r->op == STATS)
+    stats_inputs(r, x, &o->stats);
+  else
+    reduce_inputs(r, x, y, &o->result);
+}
+
+static void print_and_free(const struct request *r, struct outcome *o) {
+  if (r->op == STATS) {
+    print_stats(&o->stats, given.json);
+    return;
+  }
+  print_result(r, &o->result, given.hex ? OUTPUT_HEX : given.json ? OUTPUT_JSON : OUTPUT_DECIMAL);
+  free(o->result.values);
+}
+
+/* The input itself, or of many the tensor that was asked for. */
+static struct input *pick(struct input *in, struct input *member) {
+  if (in->format != FORMAT_SAFETENSORS) return in;
+  if (!given.tensor) fail(EXIT_USAGE, "%s: which tensor? --tensor names it", in->stream.name);
+  input_member(in, input_find(in, given.tensor), member);
+  return member;
+}
+
+/* All tensors of a file, and their total. Nothing is printed before all is known. */
+static void each_member(const struct request *r, struct input *x) {
+  struct outcome *all = allocate(((size_t)x->members + 1) * sizeof *all);
+  int64_t count = 0;
+  for (; count < x->members; count++) {
+    struct input member;
+    input_member(x, count, &member);
+    compute(r, &member, NULL, &all[count]);
+    all[count].result.tensor = all[count].stats.tensor = member.stream.name;
+  }
+  if (r->op != STATS && !r->options.axes && reduce_members(r, x, &all[count].result))
+    all[count++].result.tensor = "total";
+  input_verify(x);
+  for (int64_t i = 0; i < count; i++) {
+    if (i && r->op == STATS && !given.json) putchar('\n');
+    print_and_free(r, &all[i]);
+  }
+  free(all);
+}
+
 static void reduce_files(sumac_op op, const char **files) {
   static const char *standard_input[] = {"-", NULL};
   int count = 0, wanted = op == SUMAC_DOT ? 2 : 1;
@@ -292,16 +345,21 @@ static void reduce_files(sumac_op op, const char **files) {
     return;
   }
   parse_request(op, &request, axes);
-  struct input x, y;
-  struct result result;
+  struct input x = {0}, y = {0};
   input_open(&x, files[0], &options);
   if (wanted == 2) input_open(&y, files[1], &options);
-  if (op == STATS) {
-    stats_inputs(&request, &x, given.json);
+  for (int i = 0; i < wanted && given.tensor; i++)
+    if ((i ? &y : &x)->format != FORMAT_SAFETENSORS)
+      fail(EXIT_USAGE, "%s: --tensor is for .safetensors files", files[i]);
+  if (x.format == FORMAT_SAFETENSORS && !given.tensor && wanted == 1) {
+    each_member(&request, &x);
   } else {
-    reduce_inputs(&request, &x, wanted == 2 ? &y : NULL, &result);
-    print_result(&request, &result, given.hex ? OUTPUT_HEX : given.json ? OUTPUT_JSON : OUTPUT_DECIMAL);
-    free(result.values);
+    struct input member[2];
+    struct outcome outcome;
+    compute(&request, pick(&x, &member[0]), wanted == 2 ? pick(&y, &member[1]) : NULL, &outcome);
+    input_verify(&x);
+    if (wanted == 2) input_verify(&y);
+    print_and_free(&request, &outcome);
   }
   input_close(&x);
   if (wanted == 2) input_close(&y);
@@ -329,8 +387,9 @@ static int op_main(sumac_op op, int argc, const char **argv) {
     reduce_files(op, poptGetArgs(popt));
   close_output();
   poptFreeContext(popt);
-  char *strings[] = {given.acc,    given.out_dtype, given.axis,   given.device,    given.dtype, given.shape,
-                     given.offset, given.format,    given.column, given.delimiter, given.header};
+  char *strings[] = {given.acc,    given.out_dtype, given.axis,   given.device,
+                     given.dtype,  given.shape,     given.offset, given.format,
+                     given.column, given.delimiter, given.header, given.tensor};
   for (size_t i = 0; i < sizeof strings / sizeof *strings; i++) free(strings[i]);
   return 0;
 }

@@ -57,9 +57,20 @@ static int64_t print_nested(const struct result *r, int32_t axis, int64_t i,
   return i;
 }
 
+void print_json_string(const char *text) {
+  putchar('"');
+  for (const char *p = text; *p; p++) {
+    if (*p == '"' || *p == '\\') putchar('\\');
+    putchar(*p); /* control characters are in no name */
+  }
+  putchar('"');
+}
+
 static void print_json(const struct request *q, const struct result *r) {
-  printf("{\"op\": \"%s\", \"dtype\": \"%s\", \"acc\": \"%s\", \"n\": %" PRId64 ", \"result\": ",
-         sumac_op_name(q->op), sumac_dtype_name(r->dtype), sumac_acc_name((sumac_acc)q->options.acc), r->n);
+  printf("{\"op\": \"%s\"", sumac_op_name(q->op));
+  if (r->tensor) fputs(", \"tensor\": ", stdout), print_json_string(r->tensor);
+  printf(", \"dtype\": \"%s\", \"acc\": \"%s\", \"n\": %" PRId64 ", \"result\": ", sumac_dtype_name(r->dtype),
+         sumac_acc_name((sumac_acc)q->options.acc), r->n);
   print_nested(r, 0, 0, print_json_value);
   printf(", \"bits\": ");
   print_nested(r, 0, 0, print_json_bits);
@@ -68,6 +79,7 @@ static void print_json(const struct request *q, const struct result *r) {
 }
 
 void print_result(const struct request *q, const struct result *r, enum output_style style) {
+  if (r->tensor && style != OUTPUT_JSON) printf(r->ndim ? "%s\n" : "%s ", r->tensor);
   switch (style) {
   case OUTPUT_DECIMAL: print_text(r, number_shortest); break;
   case OUTPUT_HEX: print_text(r, number_hex); break;

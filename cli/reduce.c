@@ -178,8 +178,37 @@ static sumac_tensor make_output(const struct request *r, struct input *x, const 
       .data = result->values, .ndim = result->ndim, .dtype = result->dtype, .shape = result->shape};
 }
 
+bool reduce_members(const struct request *r, struct input *x, struct result *result) {
+  double start = now_seconds();
+  sumac_kind kind;
+  sumac_state *state;
+  bool integers = true, real = r->op != SUMAC_SUM;
+  if (!state_kind(r->op, &kind) || kind == SUMAC_KIND_DOT || r->options.acc != SUMAC_ACC_EXACT) return false;
+  *result = (struct result){.size = 1, .kernel = "cpu.state"};
+  check(sumac_state_create(r->context, kind, SUMAC_F64, &state)); /* takes every dtype */
+  for (int64_t i = 0; i < x->members; i++) {
+    struct input member;
+    input_member(x, i, &member);
+    sumac_tensor t = input_tensor(&member);
+    integers &= !dtype_is_float(member.dtype);
+    check(sumac_state_add(state, &t, NULL));
+    result->n += member.n;
+  }
+  result->dtype = r->has_out_dtype ? r->out_dtype : integers && !real ? SUMAC_I64 : SUMAC_F64;
+  result->values = allocate(8);
+  sumac_tensor out = {.data = result->values, .dtype = result->dtype};
+  sumac_options options = {.flags = r->options.flags & (SUMAC_SKIP_NAN | SUMAC_SATURATE),
+                           .ddof = r->options.ddof};
+  check_result(sumac_state_result(state, r->op, &options, &out), r->op, result->dtype);
+  sumac_state_destroy(state);
+  result->bytes = input_bytes(x);
+  result->seconds = now_seconds() - start;
+  return true;
+}
+
 void reduce_inputs(const struct request *r, struct input *x, struct input *y, struct result *result) {
   double start = now_seconds();
+  result->tensor = NULL;
   if (y) check_pair(x, y);
   bool whole = x->data && (!y || y->data), chunks = !whole && can_stream(r, x, y);
   if (!chunks) {

@@ -37,19 +37,27 @@ static void make_rows(const sumac_statistics *s, sumac_dtype dtype, struct row r
   memcpy(rows, all, sizeof all);
 }
 
-void stats_inputs(const struct request *r, struct input *x, bool json) {
+void stats_inputs(const struct request *r, struct input *x, struct stats *stats) {
   double start = now_seconds();
-  sumac_statistics s;
-  struct row rows[ROWS];
-  char text[NUMBER_MAX_TEXT];
   sumac_options options = {.ddof = r->options.ddof};
   if (!x->data) input_load(x);
-  sumac_tensor tensor = input_tensor(x);
-  check(sumac_stats(r->context, &tensor, &options, &s));
+  sumac_tensor t = input_tensor(x);
+  check(sumac_stats(r->context, &t, &options, &stats->values));
   input_verify(x);
-  double seconds = now_seconds() - start;
-  make_rows(&s, x->dtype, rows);
-  if (json) printf("{\"op\": \"stats\", \"dtype\": \"%s\"", sumac_dtype_name(x->dtype));
+  stats->tensor = NULL;
+  stats->dtype = x->dtype;
+  stats->bytes = input_bytes(x);
+  stats->seconds = now_seconds() - start;
+}
+
+void print_stats(const struct stats *s, bool json) {
+  struct row rows[ROWS];
+  char text[NUMBER_MAX_TEXT];
+  make_rows(&s->values, s->dtype, rows);
+  if (s->tensor && !json) printf("%-8s %s\n", "tensor", s->tensor);
+  if (json) fputs("{\"op\": \"stats\"", stdout);
+  if (s->tensor && json) fputs(", \"tensor\": ", stdout), print_json_string(s->tensor);
+  if (json) printf(", \"dtype\": \"%s\"", sumac_dtype_name(s->dtype));
   for (int i = 0; i < ROWS; i++) {
     if (rows[i].value)
       number_shortest(rows[i].dtype, rows[i].value, text);
@@ -63,6 +71,6 @@ void stats_inputs(const struct request *r, struct input *x, bool json) {
       printf("%-8s %s\n", rows[i].name, text);
   }
   if (json)
-    printf(", \"seconds\": %.9f, \"bytes_per_second\": %.0f}\n", seconds,
-           seconds > 0 ? (double)input_bytes(x) / seconds : 0);
+    printf(", \"seconds\": %.9f, \"bytes_per_second\": %.0f}\n", s->seconds,
+           s->seconds > 0 ? s->bytes / s->seconds : 0);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Feeds the readers of .npy and text with mutated files. Whatever they hold, a reader ends with a
- * sentence or with an array that lies within the file, and every number it reads from text is the one
- * that strtod and strtof read. A libFuzzer target; alone: fuzz_input RUNS [SEED].
+ * Feeds the readers of .npy, .safetensors and text with mutated files. Whatever they hold, a reader ends with
+ * a sentence or with an array that lies within the file, and every number it reads from text is the one that
+ * strtod and strtof read. A libFuzzer target; alone: fuzz_input RUNS [SEED].
  */
 #include <math.h>
 #include <setjmp.h>
@@ -81,7 +81,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   if (data[0] & 16) options.header = data[0] & 32 ? HEADER_YES : HEADER_NO;
   if (data[0] & 64) options.has_dtype = true, options.dtype = SUMAC_BF16;
   if (data[0] & 128) options.delimiter = ';';
-  bool is_npy = size > 1 && data[1] == 0x93;
+  bool is_npy = size > 1 && data[1] == 0x93, many = size > 9 && data[9] == '{' && data[4] == 0;
+  if (many) options = (struct input_options){.format = FORMAT_SAFETENSORS};
   if (is_npy)
     options =
         (struct input_options){.format = FORMAT_NPY, .has_dtype = options.has_dtype, .dtype = options.dtype};
@@ -92,6 +93,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
       check_text(&in);
     else
       check_array(&in, size);
+    for (int64_t i = 0; i < in.members; i++) {
+      struct input member;
+      input_member(&in, i, &member);
+      if (member.n > 0 && in.member[i].offset + (uint64_t)member.n * dtype_size(member.dtype) > size) abort();
+      check_array(&member, size);
+    }
   }
   if (in.stream.fd >= 0) input_close(&in);
   return 0;
@@ -125,6 +132,16 @@ static size_t npy_seed(uint8_t *out) {
   memcpy(out + 11, dict, sizeof dict - 1);
   memset(out + 11 + sizeof dict - 1, 0x3f, 48);
   return 11 + sizeof dict - 1 + 48;
+}
+
+static size_t safetensors_seed(uint8_t *out) {
+  static const char header[] = "{\"a\":{\"dtype\":\"F32\",\"shape\":[2,1],\"data_offsets\":[0,8]},"
+                               "\"b\":{\"dtype\":\"I8\",\"shape\":[],\"data_offsets\":[8,9]}}";
+  memset(out, 0, 9);
+  out[1] = sizeof header - 1;
+  memcpy(out + 9, header, sizeof header - 1);
+  memset(out + 9 + sizeof header - 1, 0x3f, 9);
+  return 9 + sizeof header - 1 + 9;
 }
 
 static uint64_t random_state;
@@ -169,7 +186,7 @@ int main(int argc, char **argv) {
       size = 1 + strlen(seeds[which] + 1);
       memcpy(b, seeds[which], size);
     } else {
-      size = npy_seed(b);
+      size = below(2) ? npy_seed(b) : safetensors_seed(b);
     }
     if (below(4) == 0) b[0] = (uint8_t)below(256);
     for (int round = 0; round < 4; round++) {
