@@ -40,7 +40,7 @@ static double unit_of(sumac_acc acc) {
 static void competition(struct contest *c) {
   char extra[64];
   snprintf(extra, sizeof extra, ", \"threads\": %d, \"blocks\": %d", sumac_cuda_threads, sumac_cuda_blocks);
-  for (sumac_acc acc = SUMAC_ACC_EXACT; sumac_acc_name(acc); acc++) {
+  for (sumac_acc acc = SUMAC_ACC_EXACT; acc <= SUMAC_ACC_I64; acc++) { /* those that devices have */
     if (!is_listed(accs, sumac_acc_name(acc))) continue;
     int64_t none = 0;
     sumac_options options = {.acc = acc};

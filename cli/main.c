@@ -83,7 +83,7 @@ static const struct poptOption input_table[] = {
      "WHEN"},
     POPT_TABLEEND};
 
-static char acc_help[64] = "accumulator (default: exact):"; /* op_main() adds their names */
+static char acc_help[128] = "accumulator (default: exact):"; /* op_main() adds their names */
 
 static const struct poptOption reduce_table[] = {
     {"acc", 0, POPT_ARG_STRING, &given.acc, 0, acc_help, "ACC"},

@@ -221,10 +221,13 @@ void reduce_inputs(const struct request *r, struct input *x, struct input *y, st
   }
   check(sumac_kernel_name(r->context, r->op, &tx, &r->options, result->kernel, sizeof result->kernel));
   sumac_tensor out = make_output(r, x, &tx, result);
-  if (chunks)
+  if (chunks) {
     stream(r, x, y, &out);
-  else
-    check_result(sumac_reduce(r->context, r->op, &tx, y ? &ty : NULL, &r->options, &out), r->op, out.dtype);
+  } else {
+    sumac_status status = sumac_reduce(r->context, r->op, &tx, y ? &ty : NULL, &r->options, &out);
+    if (r->options.acc != SUMAC_ACC_EXACT) check(status); /* the accumulator may be what was too small */
+    check_result(status, r->op, out.dtype);
+  }
   input_verify(x);
   if (y) input_verify(y);
   result->n = x->n;

@@ -31,19 +31,23 @@ static int engine_count;
 
 /* ---- what exists ---------------------------------------------------------------------------- */
 
-enum { EXACT_ACC = SUMAC_ACC_EXACT, ACCS = SUMAC_ACC_I64 + 1 };
-static const char *const acc_text[ACCS] = {"exact", "f64", "f32", "i64"};
+enum { EXACT_ACC = SUMAC_ACC_EXACT, ACCS = SUMAC_ACC_I32 + 1 };
+static const char *const acc_text[ACCS] = {"exact", "f64", "f32", "i64", "f16", "bf16", "i32"};
 
 static int selects(sumac_op op) { return op == SUMAC_NORMINF || op >= SUMAC_MIN; }
 
 /* As sumac.h says it, independent of the library's lists. */
 static int acc_exists(sumac_op op, sumac_dtype in, sumac_acc acc) {
-  if (on_device && selects(op)) return 0;
+  if (on_device && (selects(op) || acc > SUMAC_ACC_I64)) return 0;
+  int is_fp8 = dtype_is_float(in) && in.bits == 8;
   switch (acc) {
   case SUMAC_ACC_EXACT: return 1;
   case SUMAC_ACC_F64: return !selects(op);
   case SUMAC_ACC_F32: return !selects(op) && dtype_is_float(in) && in.bits <= 32;
-  default: return !selects(op) && !dtype_is_float(in);
+  case SUMAC_ACC_I64: return !selects(op) && !dtype_is_float(in);
+  case SUMAC_ACC_F16: return !selects(op) && (is_fp8 || same_dtype(in, SUMAC_F16));
+  case SUMAC_ACC_BF16: return !selects(op) && (is_fp8 || same_dtype(in, SUMAC_BF16));
+  default: return !selects(op) && !dtype_is_float(in) && in.bits <= 32;
   }
 }
 
@@ -61,6 +65,9 @@ static sumac_dtype default_out(sumac_op op, sumac_dtype in) {
   return in.code == SUMAC_U8.code ? SUMAC_U64 : SUMAC_I64;
 }
 
+/* Arrays from 128 KB on are read as several streams: 8-bit types need the last size for that, others not. */
+enum { MOST = 140001, MOST_OF_WIDE = 100000 };
+
 /* ---- one call ------------------------------------------------------------------------------- */
 
 typedef struct where {
@@ -68,6 +75,7 @@ typedef struct where {
   int64_t n;
   const char *layout;
   uint64_t seed;
+  const uint64_t *a, *b; /* the elements; NULL where only exact results are asked for */
 } where;
 
 static void report(const where *w, const engine *e, sumac_op op, sumac_acc acc, sumac_dtype out,
@@ -213,14 +221,71 @@ static double rounded(const oracle_stats *stats, sumac_op op, uint32_t flags, in
   return value_of(SUMAC_F64, bits);
 }
 
+/* A floating-point accumulator's type: digits, last place of the least number, and where it ends. */
+typedef struct acc_format {
+  int digits, least, end;
+} acc_format;
+
+static acc_format format_of(sumac_acc acc) {
+  switch (acc) {
+  case SUMAC_ACC_F64: return (acc_format){53, -1074, 1024};
+  case SUMAC_ACC_F32: return (acc_format){24, -149, 128};
+  case SUMAC_ACC_F16: return (acc_format){11, -24, 16};
+  default: return (acc_format){8, -133, 128};
+  }
+}
+
+/* The number of the format that is nearest to v, ties to even. */
+static double nearest(acc_format f, double v) {
+  int e;
+  if (!isfinite(v)) return v;
+  frexp(v, &e);
+  int place = e - f.digits > f.least ? e - f.digits : f.least;
+  double r = ldexp(rint(ldexp(v, -place)), place);
+  return fabs(r) >= ldexp(1, f.end) ? copysign(INFINITY, v) : r;
+}
+
+/* SUM, NORM1 or DOT in f16 or bf16, one rounded addition after the other in the order of the fixed tree:
+ * blocks of 4,096 elements; in each, lane i of eight vectors adds every so manieth, and what fills no eight
+ * vectors is added apart; then halves are folded, then neighbours. NaN where an element is infinite or NaN:
+ * vectors without F16C leave such blocks to another order. */
+static double emulated(const where *w, const char *isa, sumac_op op, sumac_acc acc) {
+  enum { TREE_BLOCK = 4096, VECTORS = 8 };
+  const acc_format f = format_of(acc);
+  const int lanes = strcmp(isa, "base") == 0 ? 4 : strcmp(isa, "avx2") == 0 ? 8 : 16, step = VECTORS * lanes;
+  double leaf[MOST / TREE_BLOCK + 1];
+  int64_t leaves = 0;
+  for (int64_t begin = 0; begin < w->n; begin += TREE_BLOCK) {
+    int64_t n = w->n - begin < TREE_BLOCK ? w->n - begin : TREE_BLOCK;
+    double sum[VECTORS * 16], rest = -0.0;
+    for (int i = 0; i < step; i++) sum[i] = -0.0;
+    for (int64_t i = 0; i < n; i++) {
+      double a = value_of(dtype, w->a[begin + i]), b = op == SUMAC_DOT ? value_of(dtype, w->b[begin + i]) : 1;
+      if (!isfinite(a) || !isfinite(b)) return NAN;
+      double term = op == SUMAC_DOT ? nearest(f, a * b) : op == SUMAC_NORM1 ? fabs(a) : a;
+      double *to = i < n - n % step ? &sum[i % step] : &rest;
+      *to = nearest(f, *to + term);
+    }
+    for (int half = step / 2; half >= lanes; half /= 2)
+      for (int i = 0; i < half; i++) sum[i] = nearest(f, sum[i] + sum[i + half]);
+    for (int i = 0; i < lanes; i++) rest = nearest(f, rest + sum[i]);
+    leaf[leaves++] = rest;
+  }
+  for (; leaves > 1; leaves = (leaves + 1) / 2) {
+    for (int64_t i = 0; i < leaves / 2; i++) leaf[i] = nearest(f, leaf[2 * i] + leaf[2 * i + 1]);
+    if (leaves % 2) leaf[leaves / 2] = leaf[leaves - 1];
+  }
+  return leaves ? leaf[0] : 0;
+}
+
 /* sumac.h says at most about (300 + log2 n)·u·Σ|terms|; 2 (64 + log2 n) is what is asked here. Products and
  * sums that may leave the accumulator's range are not judged. */
 static int within_bound(const oracle_stats *stats, sumac_op op, sumac_acc acc, uint32_t flags, int64_t ddof,
                         sumac_dtype out, uint64_t bits) {
   double got = value_of(out, bits), want = rounded(stats, op, flags, ddof);
   double n = (double)(stats->n - (flags & SUMAC_SKIP_NAN ? stats->nan : 0));
-  double unit = acc == SUMAC_ACC_F64 ? 0x1p-53 : 0x1p-24, limit = acc == SUMAC_ACC_F64 ? 0x1p1000 : 0x1p120;
-  double least = acc == SUMAC_ACC_F64 ? 0x1p-1074 : 0x1p-149;
+  acc_format f = format_of(acc);
+  double unit = ldexp(1, -f.digits), limit = ldexp(1, f.end - f.end / 16), least = ldexp(1, f.least);
   double out_unit = out.bits == 64 ? 0x1p-53 : 0x1p-24, out_least = out.bits == 64 ? 0x1p-1074 : 0x1p-149;
   static oracle_stats finite;
   finite = *stats;
@@ -258,7 +323,7 @@ typedef struct acc_values {
   uint64_t bits[OPS][ACCS][ENGINES_MAX];
 } acc_values;
 
-static int fits_i64(const oracle_stats *stats, sumac_op op) {
+static int fits(sumac_dtype limit, const oracle_stats *stats, sumac_op op) {
   uint64_t ignored;
   oracle_value value;
   sumac_op sums[2] = {SUMAC_SUM, SUMAC_SUM};
@@ -268,7 +333,7 @@ static int fits_i64(const oracle_stats *stats, sumac_op op) {
   for (int i = 0; i < 2; i++) {
     oracle_finish(stats, sums[i], 0, 0, &value);
     value.root = 0; /* Σx² itself */
-    if (oracle_round(&value, SUMAC_I64, 0, &ignored) != SUMAC_OK) return 0;
+    if (oracle_round(&value, limit, 0, &ignored) != SUMAC_OK) return 0;
   }
   return 1;
 }
@@ -277,13 +342,16 @@ static int fits_i64(const oracle_stats *stats, sumac_op op) {
 static void check_acc(const where *w, const engine *e, int isa, int repeated, sumac_op op, sumac_acc acc,
                       const sumac_tensor *x, const sumac_tensor *y, uint32_t flags, int64_t ddof,
                       const oracle_stats *stats, acc_values *values) {
-  sumac_dtype out = acc == SUMAC_ACC_I64    ? default_out(op, dtype)
+  int integer = acc == SUMAC_ACC_I64 || acc == SUMAC_ACC_I32;
+  sumac_dtype out = integer                 ? default_out(op, dtype)
                     : dtype_is_float(dtype) ? default_out(op, dtype)
                                             : SUMAC_F64;
   uint64_t bits = 0, want = 0;
   sumac_status status = call(e, op, x, y, acc, flags, ddof, out, &bits), wanted = SUMAC_OK;
-  if (acc == SUMAC_ACC_I64) {
-    wanted = fits_i64(stats, op) ? oracle_result(stats, op, flags, ddof, out, &want) : SUMAC_ERR_RANGE;
+  if (integer) {
+    wanted = fits(acc == SUMAC_ACC_I64 ? SUMAC_I64 : SUMAC_I32, stats, op)
+                 ? oracle_result(stats, op, flags, ddof, out, &want)
+                 : SUMAC_ERR_RANGE;
     if (status != wanted || (wanted == SUMAC_OK && bits != want))
       report(w, e, op, acc, out, flags, "accumulator", status, bits, wanted, want);
     return;
@@ -291,6 +359,14 @@ static void check_acc(const where *w, const engine *e, int isa, int repeated, su
   if (status != SUMAC_OK || !within_bound(stats, op, acc, flags, ddof, out, bits)) {
     oracle_result(stats, op, flags, ddof, out, &want);
     report(w, e, op, acc, out, flags, "bound", status, bits, wanted, want);
+  }
+  if (acc > SUMAC_ACC_I64 && (op == SUMAC_SUM || op == SUMAC_NORM1 || op == SUMAC_DOT) && !repeated &&
+      !values->known[op][acc][isa]) {
+    double got = value_of(out, bits), sum = emulated(w, e->isa, op, acc);
+    if (isfinite(sum) ? memcmp(&got, &sum, sizeof sum) != 0 : isinf(sum) && got != sum) {
+      memcpy(&want, &sum, sizeof want);
+      report(w, e, op, acc, out, flags, "emulation (wanted bits: f64)", status, bits, SUMAC_OK, want);
+    }
   }
   if (repeated || on_device) return; /* there the tree depends on how elements lie */
   if (values->known[op][acc][isa] && values->bits[op][acc][isa] != bits)
@@ -373,7 +449,7 @@ static void check_array(data_kind kind, int64_t n, int first_layout, const uint6
       px = &there[0].tensor;
       py = &there[1].tensor;
     }
-    where w = {kind, n, layout_text(layout), seed};
+    where w = {kind, n, layout_text(layout), seed, a, b};
     for (int i = 0; i < engine_count; i++) {
       const engine *e = data_next(&random) % 2 ? &engines[i] : &pooled[i];
       for (int op = 0; op < OPS; op++) {
@@ -409,8 +485,6 @@ static const int64_t sizes[] = {0,    1,    2,    3,    7,    8,    9,      15, 
                                 31,   32,   33,   63,   64,   65,   127,    129,   255,  256,
                                 257,  511,  512,  513,  1023, 1024, 1025,   2047,  2048, 2049,
                                 4095, 4096, 4097, 8191, 8192, 8193, 100000, 140001};
-/* Arrays from 128 KB on are read as several streams: 8-bit types need the last size for that, others not. */
-enum { MOST = 140001, MOST_OF_WIDE = 100000 };
 
 static void walk_kind(void **state) {
   data_kind kind = *(data_kind *)*state;
@@ -574,7 +648,7 @@ static void walk_axes(void **state) {
       px = &there[0].tensor;
       py = &there[1].tensor;
     }
-    where w = {kind, view_count(&x), layout, seed};
+    where w = {kind, view_count(&x), layout, seed, NULL, NULL};
     for (int i = 0; i < engine_count && !many; i++) {
       const engine *e = data_next(&random) % 2 ? &engines[i] : &pooled[i];
       memset(got.span, 0xff, got.span_size);

@@ -173,9 +173,23 @@ typedef enum sumac_op {
  *          instruction sets and on devices. Error at most about (300 + log2 n)·u·Σ|terms|, u = 2^-53 or 2^-24
  *          (VAR, STD: times √(1 + n·mean²/Σ(x−mean)²))
  *   I64    integer and bool dtypes: the exact value, which must fit in 64 signed bits
- *          (SUMAC_ERR_RANGE otherwise), also before a mean or norm is formed from it
+ *          (SUMAC_ERR_RANGE otherwise), also before a mean or norm is formed from it; I32 the same in 32
+ *          bits, of integers of at most 32 bits and bool
+ *   F16    binary16 (f16 and fp8), BF16 bfloat16 (bf16 and fp8), on the CPU: the tree of F32 with every
+ * product and every sum rounded to the type. For comparisons, not for results: F16 overflows to inf from
+ *          65520 on, in the squares of VAR and NORM2 first; and adding stalls, since a term below u times
+ *          the partial sum, u = 2^-11 or 2^-8, leaves it as it is. A call adds at most some 300 times in a
+ * row, then pairs of such sums: the bound above, with this u, is 15 % of Σ|terms| for F16 and none for BF16
  * The operations from NORMINF on add nothing up and take no accumulator other than the default. */
-typedef enum sumac_acc { SUMAC_ACC_EXACT = 0, SUMAC_ACC_F64, SUMAC_ACC_F32, SUMAC_ACC_I64 } sumac_acc;
+typedef enum sumac_acc {
+  SUMAC_ACC_EXACT = 0,
+  SUMAC_ACC_F64,
+  SUMAC_ACC_F32,
+  SUMAC_ACC_I64,
+  SUMAC_ACC_F16,
+  SUMAC_ACC_BF16,
+  SUMAC_ACC_I32
+} sumac_acc;
 
 /* Lower-case names ("sum", "f64", "exact"); NULL for a value out of range, so that a list can be
  * walked from 0 until NULL. dtype names: f64 f32 f16 bf16 e4m3fn e5m2 i8 i16 i32 i64 u8 u16 u32 u64

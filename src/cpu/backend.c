@@ -241,11 +241,11 @@ static void exact_reduce(sumac_context *context, const struct sumac_plan *plan, 
   if (plan->repeat > 1) exact_multiply(total, plan->repeat);
 }
 
-static bool exceeds_i64(const struct sumac_exact *number) {
+static bool exceeds(enum sumac_type limit, const struct sumac_exact *number) {
   bool range = false;
   struct sumac_format f = sumac_exact_format(number);
   struct sumac_real r = sumac_real_of_limbs(number->limb + number->low, f.limbs, f.bias);
-  sumac_round(r, &sumac_types[SUMAC_T_I64], false, &range);
+  sumac_round(r, &sumac_types[limit], false, &range);
   return range;
 }
 
@@ -256,9 +256,10 @@ static void exact_result(sumac_context *context, const struct sumac_plan *plan, 
   struct exact_run total;
   exact_init(&total, context, plan, product ? t->product : t->sum, t->product);
   exact_reduce(context, plan, base, parallel, scratch, &total);
-  if (plan->acc == SUMAC_ACC_I64)
-    *range |=
-        exceeds_i64(&total.sum.number) || (plan->map == SUMAC_M_MOMENTS && exceeds_i64(&total.square.number));
+  enum sumac_type limit = sumac_acc_limit(plan->acc);
+  if (limit != SUMAC_TYPES)
+    *range |= exceeds(limit, &total.sum.number) ||
+              (plan->map == SUMAC_M_MOMENTS && exceeds(limit, &total.square.number));
   const struct sumac_exact *s = &total.sum.number,
                            *q = plan->map == SUMAC_M_MOMENTS ? &total.square.number : s;
   *bits = sumac_finish_sums(&plan->finish, &total.sum.counts, s->limb + s->low, sumac_exact_format(s),
@@ -303,8 +304,15 @@ struct plain_run {
   struct plain *leaf; /* of the next block */
 };
 
+/* Rounded to the accumulator's type. A sum or product of its numbers, rounded to f64 before, is the same: f64
+ * has more than twice the digits. */
 static double to_acc(const struct sumac_plan *plan, double v) {
-  return plan->acc == SUMAC_ACC_F32 ? (double)(float)v : v;
+  if (plan->acc == SUMAC_ACC_F64) return v;
+  if (plan->acc == SUMAC_ACC_F32) return (double)(float)v;
+  const struct sumac_type_info *t = &sumac_types[plan->acc == SUMAC_ACC_F16 ? SUMAC_T_F16 : SUMAC_T_BF16];
+  const struct sumac_finish to = {.kind = SUMAC_F_VALUE, .out = t};
+  bool range = false;
+  return sumac_element_value(sumac_decode(t, sumac_plain_bits(&to, v, &range)));
 }
 
 static struct plain plain_combine(const struct sumac_plan *plan, struct plain a, struct plain b) {
@@ -352,7 +360,7 @@ static void plain_add(void *arg, const void *x, const void *y, size_t n) {
   struct plain_run *r = arg;
   const struct sumac_plan *plan = r->plan;
   const struct sumac_type_info *t = &sumac_types[plan->type];
-  sumac_plain_loop *const(*loops)[SUMAC_TYPES] = plan->acc == SUMAC_ACC_F32 ? r->loops->f32 : r->loops->f64;
+  sumac_plain_loop *const(*loops)[SUMAC_TYPES] = r->loops->plain[plan->acc];
   _Alignas(64) char kept[2][BLOCK * sizeof(double)];
   while (n) {
     size_t count = n < BLOCK ? n : BLOCK, use = count;
@@ -806,7 +814,7 @@ static sumac_status one_result(sumac_context *context, const struct sumac_plan *
     count_result(context, plan, base, parallel, bits, range);
   else if (plan->map == SUMAC_M_PROD)
     product_result(context, plan, base, parallel, scratch, bits, range);
-  else if (plan->acc == SUMAC_ACC_F64 || plan->acc == SUMAC_ACC_F32)
+  else if (sumac_is_plain(plan->acc))
     plain_result(context, plan, base, parallel, scratch, bits, range);
   else
     exact_result(context, plan, base, parallel, scratch, bits, range);
@@ -864,7 +872,7 @@ static int64_t saturating_multiply(int64_t a, int64_t b) {
 sumac_status sumac_cpu_reduce(sumac_context *context, const struct sumac_plan *plan) {
   const struct sumac_dims *d = &plan->outer;
   const bool select = sumac_is_selection(plan->map), product = plan->map == SUMAC_M_PROD,
-             plain = plan->acc == SUMAC_ACC_F64 || plan->acc == SUMAC_ACC_F32;
+             plain = sumac_is_plain(plan->acc), limited = sumac_acc_limit(plan->acc) != SUMAC_TYPES;
   struct outer_job job = {.context = context, .plan = plan, .chunk = d->n};
   if (!d->n) return SUMAC_OK;
   int64_t bytes = saturating_multiply(plan->inner.n, sumac_types[plan->type].size), chunk;
@@ -915,7 +923,8 @@ sumac_status sumac_cpu_reduce(sumac_context *context, const struct sumac_plan *p
                       plan->inner.n ? "every element of a reduction is NaN and NaNs are skipped"
                                     : "the reduction has no elements");
   if (atomic_load(&job.range))
-    return sumac_fail(SUMAC_ERR_RANGE, "a result does not fit %s%s; it was written saturated",
-                      plan->finish.out->name, plan->acc == SUMAC_ACC_I64 ? " or its i64 accumulator" : "");
+    return sumac_fail(SUMAC_ERR_RANGE, "a result does not fit %s%s%s; it was written saturated",
+                      plan->finish.out->name, limited ? " or the accumulator " : "",
+                      limited ? sumac_acc_name((sumac_acc)plan->acc) : "");
   return SUMAC_OK;
 }

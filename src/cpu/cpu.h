@@ -6,6 +6,7 @@
 #ifndef SUMAC_CPU_H
 #define SUMAC_CPU_H
 
+#include <math.h>
 #include <string.h>
 
 #include "exact/product.h"
@@ -65,13 +66,18 @@ static inline void sumac_put_bits(const struct sumac_type_info *t, void *p, size
   memcpy((char *)p + i * t->size, &bits, t->size); /* little endian, as every supported machine is */
 }
 
+static inline double sumac_element_value(struct sumac_element e) {
+  double v = e.nan ? NAN : e.inf ? INFINITY : ldexp((double)e.magnitude, e.exponent);
+  return e.negative ? -v : v;
+}
+
 /* Adds n contiguous elements (or pairs) at any alignment. */
 typedef void sumac_exact_loop(struct sumac_sum *sum, const void *x, const void *y, size_t n);
 
 /* The same of elements and of their squares. */
 typedef void sumac_moments_loop(struct sumac_sum *sum, struct sumac_sum *square, const void *x, size_t n);
 
-/* Sums n contiguous terms in a fixed order, f64 or f32 arithmetic. CENTRED: (x - centre)^2. */
+/* Sums n contiguous terms in a fixed order, in the accumulator's arithmetic. CENTRED: (x - centre)^2. */
 typedef double sumac_plain_loop(const void *x, const void *y, size_t n, double centre);
 
 /* The greatest key (semantics.h; of MIN and ARGMIN: the greatest complement) among n > 0 contiguous
@@ -89,7 +95,7 @@ struct sumac_loops {
   const char *name;
   sumac_exact_loop *exact[SUMAC_LOOP_MAPS][SUMAC_TYPES];
   sumac_moments_loop *moments[SUMAC_TYPES];
-  sumac_plain_loop *f64[SUMAC_PLAIN_MAPS][SUMAC_TYPES], *f32[SUMAC_PLAIN_MAPS][SUMAC_TYPES];
+  sumac_plain_loop *plain[SUMAC_ACCS][SUMAC_PLAIN_MAPS][SUMAC_TYPES];
   sumac_select_loop *select[SUMAC_SELECT_MAPS][SUMAC_TYPES];
   sumac_count_loop *count[SUMAC_COUNTED][SUMAC_TYPES];
 };

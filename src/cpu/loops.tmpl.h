@@ -62,8 +62,9 @@ SUMAC_INLINE void exact(enum sumac_type type, enum sumac_map map, struct sumac_s
 #define BOTH(T) FN both_##T(BOTH_ARGS) { return moments_tile(SUMAC_T_##T, s, q, x, n, apart); }
 #define WAYS(T) ((struct moments){both_##T, exact_SUM_##T, exact_SQUARE_##T})
 #define MOMENTS(T) static void moments_##T(MOMENTS_ARGS) { exact_moments(SUMAC_T_##T, s, q, x, n, WAYS(T)); }
-#define F64(T, M) static double f64_##M##_##T(PLAIN_ARGS) { return plain_sum(TM(T, M), false, x, y, n, c); }
-#define F32(T, M) static double f32_##M##_##T(PLAIN_ARGS) { return plain_sum(TM(T, M), true, x, y, n, c); }
+#define PLAIN_ACC(A, T, M) SUMAC_ACC_##A, TM(T, M)
+#define PLAIN_FN(A, T, M) static double plain_##A##_##M##_##T
+#define PLAIN(A, T, M) PLAIN_FN(A, T, M)(PLAIN_ARGS) { return plain_sum(PLAIN_ACC(A, T, M), x, y, n, c); }
 #define SELECT(T, M) static int64_t select_##M##_##T(SELECT_ARGS) { return select_loop(TM(T, M), SP); }
 #define COUNTED(T, K) SUMAC_T_##T, SUMAC_COUNT_##K
 #define COUNT(T, K) static int64_t count_##K##_##T(COUNT_ARGS) { return count_loop(COUNTED(T, K), x, n); }
@@ -71,39 +72,59 @@ SUMAC_INLINE void exact(enum sumac_type type, enum sumac_map map, struct sumac_s
 /* ... and their places in the table. */
 #define EXACT_ENTRY(T, M) [SUMAC_M_##M][SUMAC_T_##T] = exact_##M##_##T,
 #define MOMENTS_ENTRY(T) [SUMAC_T_##T] = moments_##T,
-#define F64_ENTRY(T, M) [SUMAC_M_##M][SUMAC_T_##T] = f64_##M##_##T,
-#define F32_ENTRY(T, M) [SUMAC_M_##M][SUMAC_T_##T] = f32_##M##_##T,
+#define PLAIN_ENTRY(A, T, M) [SUMAC_ACC_##A][SUMAC_M_##M][SUMAC_T_##T] = plain_##A##_##M##_##T,
 #define SELECT_ENTRY(T, M) [SUMAC_M_##M - SUMAC_M_MIN][SUMAC_T_##T] = select_##M##_##T,
 #define COUNT_ENTRY(T, K) [SUMAC_COUNT_##K][SUMAC_T_##T] = count_##K##_##T,
 
 #define EACH_SUM(F, T) F(T, SUM) F(T, ABS) F(T, SQUARE) F(T, DOT)
-#define EACH_PLAIN(F, T) EACH_SUM(F, T) F(T, CENTRED)
+#define EACH_PLAIN(F, A, T) F(A, T, SUM) F(A, T, ABS) F(A, T, SQUARE) F(A, T, DOT) F(A, T, CENTRED)
 #define EACH_SELECT(F, T) F(T, MIN) F(T, MAX) F(T, MAXABS) F(T, ARGMIN) F(T, ARGMAX)
 #define EACH_COUNT(F, T) F(T, ZEROS) F(T, NANS)
 
 #define EACH_TILE(T) EACH_SUM(USUAL, T) EACH_SUM(BINS, T) EACH_SUM(FIT, T) EACH_SUM(HARD, T)
 
-/* What each accumulator of variants.def means in the pass at hand; an I64 sum is an exact one. */
+/* What each accumulator of variants.def means in the pass at hand; I64 and I32 sums are exact ones. */
 #define EACH_OTHER(T) EACH_SELECT(SELECT, T) EACH_COUNT(COUNT, T)
 #define VARIANT_EXACT(T) EACH_TILE(T) EACH_SUM(EXACT, T) BOTH(T) MOMENTS(T) EACH_OTHER(T)
-#define VARIANT_F64(T) EACH_PLAIN(F64, T)
-#define VARIANT_F32(T) EACH_PLAIN(F32, T)
+#define VARIANT_F64(T) EACH_PLAIN(PLAIN, F64, T)
+#define VARIANT_F32(T) EACH_PLAIN(PLAIN, F32, T)
+#define VARIANT_F16(T) EACH_PLAIN(PLAIN, F16, T)
+#define VARIANT_BF16(T) EACH_PLAIN(PLAIN, BF16, T)
 #define VARIANT_I64(T)
+#define VARIANT_I32(T)
 #define SUMAC_VARIANT(ACC, T) VARIANT_##ACC(T)
 #include "model/variants.def"
 #undef VARIANT_EXACT
 #undef VARIANT_F64
 #undef VARIANT_F32
+#undef VARIANT_F16
+#undef VARIANT_BF16
 
 /* clang-format on */
 
 const struct sumac_loops SUMAC_LOOPS = {
     .name = SUMAC_LOOPS_NAME,
+    .plain =
+        {
+#define VARIANT_EXACT(T)
+#define VARIANT_F64(T) EACH_PLAIN(PLAIN_ENTRY, F64, T)
+#define VARIANT_F32(T) EACH_PLAIN(PLAIN_ENTRY, F32, T)
+#define VARIANT_F16(T) EACH_PLAIN(PLAIN_ENTRY, F16, T)
+#define VARIANT_BF16(T) EACH_PLAIN(PLAIN_ENTRY, BF16, T)
+#include "model/variants.def"
+#undef VARIANT_EXACT
+#undef VARIANT_F64
+#undef VARIANT_F32
+#undef VARIANT_F16
+#undef VARIANT_BF16
+        },
+#define VARIANT_F64(T)
+#define VARIANT_F32(T)
+#define VARIANT_F16(T)
+#define VARIANT_BF16(T)
     .exact =
         {
 #define VARIANT_EXACT(T) EACH_SUM(EXACT_ENTRY, T)
-#define VARIANT_F64(T)
-#define VARIANT_F32(T)
 #include "model/variants.def"
 #undef VARIANT_EXACT
         },
@@ -112,28 +133,10 @@ const struct sumac_loops SUMAC_LOOPS = {
 #define VARIANT_EXACT(T) MOMENTS_ENTRY(T)
 #include "model/variants.def"
 #undef VARIANT_EXACT
-#undef VARIANT_F64
-        },
-    .f64 =
-        {
-#define VARIANT_EXACT(T)
-#define VARIANT_F64(T) EACH_PLAIN(F64_ENTRY, T)
-#include "model/variants.def"
-#undef VARIANT_F64
-#undef VARIANT_F32
-        },
-    .f32 =
-        {
-#define VARIANT_F64(T)
-#define VARIANT_F32(T) EACH_PLAIN(F32_ENTRY, T)
-#include "model/variants.def"
-#undef VARIANT_EXACT
-#undef VARIANT_F32
         },
     .select =
         {
 #define VARIANT_EXACT(T) EACH_SELECT(SELECT_ENTRY, T)
-#define VARIANT_F32(T)
 #include "model/variants.def"
 #undef VARIANT_EXACT
         },

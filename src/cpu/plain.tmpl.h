@@ -1,23 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Plain sums, with f64 or f32 partials: eight vectors, added up in a fixed order. A vector of f32 (`single`)
- * travels as the vf64 of the same bits.
+ * Plain sums, with partials of the accumulator's type: eight vectors, added up in a fixed order. A vector of
+ * f32 travels as the vf64 of the same bits; f16 and bf16 are f32 that are rounded at each step, which is what
+ * their own arithmetic gives: f32 has twice their digits and two more, and a product of bf16 that it cannot
+ * hold, 16 bits of a subnormal, is below half of bf16's least number.
  */
 
 enum { PLAIN_VECTORS = 8 };
 
-SUMAC_INLINE vf64 acc_add(bool single, vf64 a, vf64 b) { return single ? (vf64)((vf32)a + (vf32)b) : a + b; }
-SUMAC_INLINE vf64 acc_mul(bool single, vf64 a, vf64 b) { return single ? (vf64)((vf32)a * (vf32)b) : a * b; }
-SUMAC_INLINE vf64 acc_splat(bool single, double v) { return single ? (vf64)v_f32((float)v) : v_f64(v); }
+SUMAC_INLINE vf32 acc_round(enum sumac_acc acc, vf32 v) {
+  return acc == SUMAC_ACC_F16 ? v_round_to_f16(v) : acc == SUMAC_ACC_BF16 ? v_round_to_bf16(v) : v;
+}
+SUMAC_INLINE vf64 acc_add(enum sumac_acc acc, vf64 a, vf64 b) {
+  return acc == SUMAC_ACC_F64 ? a + b : (vf64)acc_round(acc, (vf32)a + (vf32)b);
+}
+SUMAC_INLINE vf64 acc_mul(enum sumac_acc acc, vf64 a, vf64 b) {
+  return acc == SUMAC_ACC_F64 ? a * b : (vf64)acc_round(acc, (vf32)a * (vf32)b);
+}
+SUMAC_INLINE vf64 acc_splat(enum sumac_acc acc, double v) {
+  return acc == SUMAC_ACC_F64 ? v_f64(v) : (vf64)v_f32((float)v);
+}
 
 /* What a map adds up. */
-SUMAC_INLINE vf64 plain_term(bool single, int map, vf64 a, vf64 b, double centre) {
+SUMAC_INLINE vf64 plain_term(enum sumac_acc acc, int map, vf64 a, vf64 b, double centre) {
   switch (map) {
   case SUMAC_M_SUM: return a;
-  case SUMAC_M_ABS: return single ? (vf64)((vu32)a & INT32_MAX) : v_abs_f64(a);
-  case SUMAC_M_SQUARE: return acc_mul(single, a, a);
-  case SUMAC_M_DOT: return acc_mul(single, a, b);
-  default: a = acc_add(single, a, acc_splat(single, -centre)); return acc_mul(single, a, a);
+  case SUMAC_M_ABS: return acc == SUMAC_ACC_F64 ? v_abs_f64(a) : (vf64)((vu32)a & INT32_MAX);
+  case SUMAC_M_SQUARE: return acc_mul(acc, a, a);
+  case SUMAC_M_DOT: return acc_mul(acc, a, b);
+  default: a = acc_add(acc, a, acc_splat(acc, -centre)); return acc_mul(acc, a, a);
   }
 }
 
@@ -79,25 +90,24 @@ SUMAC_INLINE double value_at(enum sumac_type type, const char *p, size_t i) {
     return type == SUMAC_T_U64   ? (double)bits
            : type == SUMAC_T_I64 ? (double)(int64_t)bits
                                  : (double)integer_at(type, p, i);
-  struct sumac_element e = sumac_decode(t, bits);
-  double v = e.nan ? NAN : e.inf ? INFINITY : ldexp((double)e.magnitude, e.exponent);
-  return e.negative ? -v : v;
+  return sumac_element_value(sumac_decode(t, bits));
 }
 
 /* sumac_plain_loop. A whole block is read as several streams, which add to the same vectors: with AVX2 memory
  * serves them 1.3 times as fast, with AVX-512 as fast (docs/perf-log.md). Those of types below 32 bits would
  * be too short. */
-SUMAC_INLINE double plain_sum(enum sumac_type type, int map, bool single, const char *x, const char *y,
+SUMAC_INLINE double plain_sum(enum sumac_acc acc, enum sumac_type type, int map, const char *x, const char *y,
                               size_t n, double centre) {
+  const bool single = acc != SUMAC_ACC_F64;
   const bool dot = map == SUMAC_M_DOT;
   const size_t size = sumac_types[type].size;
   const size_t vectors = single ? 1 : 2, step = PLAIN_VECTORS / vectors * GROUP; /* of a group, of a step */
   const size_t streams = VB > 16 && size >= 4 && n % (4 * step) == 0 ? 4 / (1 + dot) : 1;
   /* -0, so that -0 alone gives -0 */
-  vf64 acc[PLAIN_VECTORS], rest = acc_splat(single, -0.0);
+  vf64 sum[PLAIN_VECTORS], rest = acc_splat(acc, -0.0);
   size_t done = 0;
   SUMAC_UNROLL
-  for (size_t u = 0; u < PLAIN_VECTORS; u++) acc[u] = rest;
+  for (size_t u = 0; u < PLAIN_VECTORS; u++) sum[u] = rest;
   if (!has_special(type, x, n) && !(dot && has_special(type, y, n))) {
     const size_t part = n / streams;
     for (size_t i = 0; i + step <= part; i += step) {
@@ -115,22 +125,19 @@ SUMAC_INLINE double plain_sum(enum sumac_type type, int map, bool single, const 
           if (dot) plain_load(type, single, py + u / vectors * GROUP * size, b);
           SUMAC_UNROLL
           for (size_t v = 0; v < vectors; v++)
-            acc[u + v] =
-                acc_add(single, acc[u + v], plain_term(single, map, a[v], dot ? b[v] : a[v], centre));
+            sum[u + v] = acc_add(acc, sum[u + v], plain_term(acc, map, a[v], dot ? b[v] : a[v], centre));
         }
       }
     }
     done = n - n % step;
   }
   for (size_t i = done; i < n; i++) { /* in every lane */
-    vf64 a = acc_splat(single, value_at(type, x, i)), b = dot ? acc_splat(single, value_at(type, y, i)) : a;
-    rest = acc_add(single, rest, plain_term(single, map, a, b, centre));
+    vf64 a = acc_splat(acc, value_at(type, x, i)), b = dot ? acc_splat(acc, value_at(type, y, i)) : a;
+    rest = acc_add(acc, rest, plain_term(acc, map, a, b, centre));
   }
   for (int u = PLAIN_VECTORS / 2; u; u /= 2)
-    for (int v = 0; v < u; v++) acc[v] = acc_add(single, acc[v], acc[v + u]);
-  double sum = rest[0];
-  float sum_f32 = ((vf32)rest)[0];
-  for (int l = 0; l < LANES; l++) sum += acc[0][l];
-  for (int l = 0; l < 2 * LANES; l++) sum_f32 += ((vf32)acc[0])[l];
-  return single ? (double)sum_f32 : sum;
+    for (int v = 0; v < u; v++) sum[v] = acc_add(acc, sum[v], sum[v + u]);
+  for (int l = 0; l < (single ? 2 * LANES : LANES); l++)
+    rest = acc_add(acc, rest, acc_splat(acc, single ? (double)((vf32)sum[0])[l] : sum[0][l]));
+  return single ? (double)((vf32)rest)[0] : rest[0];
 }

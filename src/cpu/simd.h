@@ -130,6 +130,26 @@ SUMAC_INLINE vf32 v_f16_to_f32(vu16_half h) {
 #endif
 }
 
+/* To the nearest number of f16, or of bf16, ties to even. A NaN's payload must be none of more digits. */
+SUMAC_INLINE vf32 v_round_to_f16(vf32 v) {
+#if SUMAC_VECTOR_BYTES == 64
+  return _mm512_cvtph_ps(_mm512_cvtps_ph((__m512)v, _MM_FROUND_TO_NEAREST_INT));
+#elif SUMAC_VECTOR_BYTES == 32
+  return _mm256_cvtph_ps(_mm256_cvtps_ph((__m256)v, _MM_FROUND_TO_NEAREST_INT));
+#else
+  vu32 u = (vu32)v & INT32_MAX, sign = (vu32)v ^ u;
+  vu32 normal = (u + 0xfff + (u >> 13 & 1)) & 0xffffe000;
+  vu32 small = (vu32)((vf32)u + 0.5f - 0.5f); /* 0.5 has 2^-24, f16's least, for its last place */
+  vu32 is_small = (vu32)((vf32)u < 0x1p-14f), is_large = (vu32)((vf32)normal >= 0x1p16f);
+  u = (is_small & small) | (~is_small & normal);
+  return (vf32)(sign | (is_large & 0x7f800000) | (~is_large & u));
+#endif
+}
+SUMAC_INLINE vf32 v_round_to_bf16(vf32 v) {
+  vu32 u = (vu32)v;
+  return (vf32)((u + 0x7fff + (u >> 16 & 1)) & 0xffff0000);
+}
+
 /* a * b - c, rounded once. */
 SUMAC_INLINE vf64 v_fmsub(vf64 a, vf64 b, vf64 c) {
 #if SUMAC_VECTOR_BYTES == 64

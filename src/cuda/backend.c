@@ -436,6 +436,14 @@ static sumac_status reduce_one(struct sumac_cuda_device *d, const struct sumac_p
 
 static sumac_status check_supported(const struct sumac_plan *plan) {
   char list[128] = "";
+  if (plan->acc > SUMAC_ACC_I64) {
+    for (int a = 0; a <= SUMAC_ACC_I64; a++)
+      if (sumac_variant((enum sumac_acc)a, plan->type))
+        sumac_list_add(list, sizeof list, sumac_acc_name((sumac_acc)a));
+    return sumac_fail(SUMAC_ERR_UNSUPPORTED,
+                      "the accumulator %s is not supported on CUDA devices; for %s there are %s there",
+                      sumac_acc_name((sumac_acc)plan->acc), sumac_types[plan->type].name, list);
+  }
   if (plan->map < SUMAC_M_MIN) return SUMAC_OK;
   for (int i = 0; i < SUMAC_OPS; i++)
     if (sumac_ops[i].map >= SUMAC_M_MIN) sumac_list_add(list, sizeof list, sumac_ops[i].name);

@@ -54,7 +54,7 @@ enum sumac_finish_kind {
 
 enum sumac_out_rule { SUMAC_O_WIDE, SUMAC_O_REAL, SUMAC_O_SAME, SUMAC_O_INDEX, SUMAC_O_TRUTH };
 
-enum { SUMAC_OPS = SUMAC_ALL + 1, SUMAC_ACCS = SUMAC_ACC_I64 + 1, SUMAC_MAX_LIMBS = 134 };
+enum { SUMAC_OPS = SUMAC_ALL + 1, SUMAC_ACCS = SUMAC_ACC_I32 + 1, SUMAC_MAX_LIMBS = 134 };
 
 /* A fixed-point number: limb i of 32 payload bits weighs 2^(32 i - bias). */
 struct sumac_format {
@@ -100,6 +100,16 @@ static inline bool sumac_is_selection(enum sumac_map map) {
   return map >= SUMAC_M_MIN && map <= SUMAC_M_ARGMAX;
 }
 static inline bool sumac_is_count(enum sumac_map map) { return map >= SUMAC_M_NONZERO && map <= SUMAC_M_ALL; }
+
+/* The type that an exact sum must fit in, also where the result has another; SUMAC_TYPES: none. */
+static inline enum sumac_type sumac_acc_limit(enum sumac_acc acc) {
+  return acc == SUMAC_ACC_I64 ? SUMAC_T_I64 : acc == SUMAC_ACC_I32 ? SUMAC_T_I32 : SUMAC_TYPES;
+}
+
+/* Whether sums are formed in the accumulator's own arithmetic. */
+static inline bool sumac_is_plain(enum sumac_acc acc) {
+  return acc != SUMAC_ACC_EXACT && sumac_acc_limit(acc) == SUMAC_TYPES;
+}
 
 /* Whether an accumulation loop exists. */
 static inline bool sumac_variant(enum sumac_acc acc, enum sumac_type type) {

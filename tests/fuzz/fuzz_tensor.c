@@ -50,7 +50,7 @@ static void wild(input *in) {
   sumac_options options = {.axes = take(in, 1) % 2 ? axes : NULL};
   options.naxes = (int32_t)take(in, take(in, 1) % 5);
   if (options.axes != NULL && options.naxes > SUMAC_MAX_DIMS) options.naxes = SUMAC_MAX_DIMS;
-  options.acc = (int32_t)take(in, 1) % 6 - 1;
+  options.acc = (int32_t)take(in, 1) % 9 - 1;
   options.flags = (uint32_t)take(in, take(in, 1) % 5);
   options.ddof = (int64_t)take(in, take(in, 1) % 9);
   sumac_op op = (sumac_op)(take(in, 1) % (OPS + 2));

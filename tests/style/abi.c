@@ -44,6 +44,7 @@ _Static_assert(SUMAC_STD == 4 && SUMAC_NORM1 == 5 && SUMAC_NORM2 == 6 && SUMAC_N
 _Static_assert(SUMAC_MIN == 8 && SUMAC_MAX == 9 && SUMAC_ARGMIN == 10 && SUMAC_ARGMAX == 11, "");
 _Static_assert(SUMAC_PROD == 12 && SUMAC_COUNT_NONZERO == 13 && SUMAC_ANY == 14 && SUMAC_ALL == 15, "");
 _Static_assert(SUMAC_ACC_EXACT == 0 && SUMAC_ACC_F64 == 1 && SUMAC_ACC_F32 == 2 && SUMAC_ACC_I64 == 3, "");
+_Static_assert(SUMAC_ACC_F16 == 4 && SUMAC_ACC_BF16 == 5 && SUMAC_ACC_I32 == 6, "");
 _Static_assert(SUMAC_KIND_SUM == 0 && SUMAC_KIND_ABS == 1 && SUMAC_KIND_SQUARE == 2, "");
 _Static_assert(SUMAC_KIND_DOT == 3 && SUMAC_KIND_MOMENTS == 4, "");
 _Static_assert(SUMAC_KEEPDIMS == 1 && SUMAC_SKIP_NAN == 2 && SUMAC_SATURATE == 4, "");
