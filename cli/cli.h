@@ -86,7 +86,9 @@ void print_stats(const struct stats *stats, bool json);
 
 /* The total over all members of x that a state can hold: the sum of sums, a norm, a mean ...; false if there
  * is none. */
-bool reduce_members(const struct request *request, struct input *x, struct result *result);
+struct input_options;
+bool reduce_members(const struct request *request, struct input *x, const struct input_options *options,
+                    struct result *result);
 
 enum output_style { OUTPUT_DECIMAL, OUTPUT_HEX, OUTPUT_JSON };
 

@@ -36,7 +36,7 @@ int info_main(int argc, const char **argv) {
   printf("\ndtypes      ");
   sumac_dtype dtype;
   for (int i = 0; sumac_dtype_at(i, &dtype); i++) printf(" %s", sumac_dtype_name(dtype));
-  printf("\nfiles        .npy 1.0 2.0 3.0, .safetensors, raw, text\n");
+  printf("\nfiles        .npy 1.0 2.0 3.0, .npz, .safetensors, raw, text\n");
   sumac_context_destroy(context);
   close_output();
   return 0;

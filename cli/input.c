@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -45,6 +46,7 @@ static bool has_shrunk(const struct stream *s) {
 }
 
 static size_t read_some(const struct stream *s, void *to, size_t size) {
+  if (s->zip) return npz_read(s, to, size);
   for (;;) {
     ssize_t got = read(s->fd, to, size);
     if (got >= 0) return (size_t)got;
@@ -124,6 +126,8 @@ static void map_rest(struct input *in, uint64_t size) {
 void input_verify(const struct input *in) {
   /* The page that holds the new end reads as zeros behind it without any signal: ask for the size. */
   if (page_lost || has_shrunk(&in->stream)) fail_short(&in->stream);
+  char more;
+  if (in->stream.zip) read_some(&in->stream, &more, 1); /* an archive's checksum is compared at its end */
 }
 
 /* ---- shapes -------------------------------------------------------------------------------- */
@@ -194,8 +198,7 @@ static enum input_format detect(struct input *in, const struct input_options *o)
   if (stream_need(s, 6) && memcmp(s->window, "\x93NUMPY", 6) == 0) return FORMAT_NPY;
   if (has_suffix(s->name, ".npy")) return FORMAT_NPY;
   if (has_suffix(s->name, ".safetensors")) return FORMAT_SAFETENSORS;
-  if (has_suffix(s->name, ".npz") && s->end >= 2 && memcmp(s->window, "PK", 2) == 0)
-    fail(EXIT_UNSUPPORTED, "%s: .npz archives are not read; extract the .npy files from it", s->name);
+  if (has_suffix(s->name, ".npz") || (s->end >= 4 && memcmp(s->window, "PK\3\4", 4) == 0)) return FORMAT_NPZ;
   if (has_suffix(s->name, ".raw") || has_suffix(s->name, ".bin")) return FORMAT_RAW;
   return FORMAT_TEXT;
 }
@@ -216,6 +219,7 @@ void input_open(struct input *in, const char *path, const struct input_options *
   if (in->format == FORMAT_SAFETENSORS && o->has_dtype)
     fail(EXIT_USAGE, "%s: a .safetensors file knows its dtypes; --dtype does not apply", s->name);
   switch (in->format) {
+  case FORMAT_NPZ: npz_open(in); return;
   case FORMAT_NPY: npy_open(in, o); break;
   case FORMAT_SAFETENSORS: safetensors_open(in); break;
   default: raw_open(in, o);
@@ -234,6 +238,13 @@ void input_open(struct input *in, const char *path, const struct input_options *
 }
 
 void input_close(struct input *in) {
+  if (in->is_member) {
+    if (in->stream.zip) npz_close_member(&in->stream);
+    free(in->owned);
+    free(in->stream.window);
+    free(in->label);
+    return;
+  }
   for (int i = 0; i < mapping_count; i++) {
     struct mapping m = mappings[i];
     if ((const char *)in->data < m.begin || (const char *)in->data >= m.end) continue;
@@ -243,6 +254,7 @@ void input_close(struct input *in) {
   }
   if (in->text) text_close(in->text);
   if (in->json) safetensors_close(in);
+  if (in->zip) npz_close(in);
   free(in->owned);
   free(in->stream.window);
   close(in->stream.fd);
@@ -314,14 +326,26 @@ void input_load(struct input *in) {
 int64_t input_find(const struct input *in, const char *name) {
   for (int64_t i = 0; i < in->members; i++)
     if (strcmp(in->member[i].name, name) == 0) return i;
-  fail(EXIT_INPUT, "%s: there is no tensor '%s' among the %lld it holds", in->stream.name, name,
+  fail(EXIT_INPUT, "%s: there is no array '%s' among the %lld it holds", in->stream.name, name,
        (long long)in->members);
 }
 
-void input_member(struct input *in, int64_t i, struct input *member) {
+void input_member(struct input *in, const struct input_options *o, int64_t i, struct input *member) {
   const struct member *m = &in->member[i];
+  if (in->format == FORMAT_NPZ) {
+    size_t length = strlen(in->stream.name) + strlen(m->name) + 3;
+    *member = (struct input){.format = FORMAT_NPY, .is_member = true, .label = allocate(length)};
+    snprintf(member->label, length, "%s: %s", in->stream.name, m->name);
+    member->stream = (struct stream){.name = member->label, .fd = -1, .zip = npz_member(in, i)};
+    member->stream.window = allocate(STREAM_CAPACITY + STREAM_SLACK);
+    npy_open(member, o);
+    member->n = shape_size(member->ndim, member->shape);
+    if (member->n < 0) fail(EXIT_INPUT, "%s: the shape has more than 2^62 elements", member->label);
+    return;
+  }
   input_load(in);
-  *member = (struct input){.format = FORMAT_RAW, .dtype = m->dtype, .ndim = m->ndim, .n = m->n};
+  *member =
+      (struct input){.format = FORMAT_RAW, .is_member = true, .dtype = m->dtype, .ndim = m->ndim, .n = m->n};
   member->stream = (struct stream){.name = m->name, .fd = -1, .ended = true};
   member->data = (const char *)in->data + m->offset;
   memcpy(member->shape, m->shape, (size_t)m->ndim * sizeof *m->shape);

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Files as arrays. An input is either mapped (`data` is set) or read front to back in chunks, and
- * can then be loaded whole. Formats: .npy (npy.c), .safetensors (safetensors.c), raw bytes, text (text.c).
+ * can then be loaded whole. Formats: .npy (npy.c), .npz (npz.c), .safetensors
+ * (safetensors.c), raw bytes, text (text.c).
  */
 #ifndef SUMAC_CLI_INPUT_H
 #define SUMAC_CLI_INPUT_H
 
 #include "cli.h"
 
-enum input_format { FORMAT_AUTO, FORMAT_NPY, FORMAT_RAW, FORMAT_TEXT, FORMAT_SAFETENSORS };
+enum input_format { FORMAT_AUTO, FORMAT_NPY, FORMAT_RAW, FORMAT_TEXT, FORMAT_SAFETENSORS, FORMAT_NPZ };
 enum header_rule { HEADER_AUTO, HEADER_YES, HEADER_NO };
 
 /* What the command line says about its files; zero is "not said". */
@@ -27,11 +28,15 @@ struct input_options {
   bool table;        /* text as rows of equal length rather than a plain sequence */
 };
 
-/* Bytes of a file or pipe with a window on them; STREAM_SLACK zero bytes follow the window. */
+struct zip_file;
+
+/* Bytes of a file, a pipe or an archive's member with a window on them; STREAM_SLACK zero bytes follow the
+ * window. */
 enum { STREAM_CAPACITY = 1 << 20, STREAM_SLACK = 16 };
 struct stream {
   const char *name;
   int fd;
+  struct zip_file *zip; /* in place of fd */
   bool regular;
   bool ended;
   uint64_t start; /* of a regular file: where reading began, and the size of the file */
@@ -53,8 +58,9 @@ uint64_t stream_left(const struct stream *stream);
 
 struct text;
 struct json_t;
+struct zip;
 
-/* One of the arrays in a file of many. */
+/* One of the arrays in a file of many. Of an archive only its name is known before it is opened. */
 struct member {
   const char *name;
   sumac_dtype dtype;
@@ -73,14 +79,17 @@ struct input {
   int64_t n;        /* elements; −1 until the end of raw data from a pipe; of text: those read so far */
   bool fortran;     /* first index varies fastest */
   bool swap;        /* other byte order */
+  bool is_member;   /* of an input of many, whose memory it borrows */
   const void *data; /* the elements in storage order, or NULL: input_read() or input_load() them */
   void *owned;      /* the memory of loaded elements */
   int64_t strides[SUMAC_MAX_DIMS];
   int64_t done;
   struct text *text;
-  int64_t members; /* .safetensors: then the input itself is all data as bytes */
+  int64_t members; /* .npz, and .safetensors: then the input itself is all data as bytes */
   struct member *member;
-  struct json_t *json; /* what holds the names */
+  char *label;         /* of a member: the archive's name and its own */
+  struct json_t *json; /* .safetensors: what holds the names */
+  struct zip *zip;     /* .npz */
 };
 
 void input_open(struct input *in, const char *path, const struct input_options *options);
@@ -102,8 +111,8 @@ sumac_tensor input_tensor(struct input *in);
 /* Fails if a file has become shorter: what was read is then not what it held. */
 void input_verify(const struct input *in);
 
-/* Member i of an input of many as an input of its own, which borrows from the other and is not closed. */
-void input_member(struct input *in, int64_t i, struct input *member);
+/* Member i of an input of many as an input of its own, to be closed before the other. */
+void input_member(struct input *in, const struct input_options *options, int64_t i, struct input *member);
 
 /* The index of the member that is called so; fails if there is none. */
 int64_t input_find(const struct input *in, const char *name);
@@ -117,6 +126,13 @@ void npy_open(struct input *in, const struct input_options *options);
 /* safetensors.c: reads the header at the stream's start and sets the members. */
 void safetensors_open(struct input *in);
 void safetensors_close(struct input *in);
+
+/* npz.c: lists the members; opens one as a stream; reads on, or fails. */
+void npz_open(struct input *in);
+void npz_close(struct input *in);
+struct zip_file *npz_member(struct input *in, int64_t i);
+size_t npz_read(const struct stream *stream, void *to, size_t size);
+void npz_close_member(struct stream *stream);
 
 /* text.c */
 void text_open(struct input *in, const struct input_options *options);

@@ -68,8 +68,9 @@ static struct arguments {
 
 static const struct poptOption input_table[] = {
     {"format", 0, POPT_ARG_STRING, &given.format, 0,
-     "npy, raw, text or safetensors (default: by content and name)", "FORMAT"},
+     "npy, raw, text, safetensors or npz (default: by content and name)", "FORMAT"},
     {"tensor", 0, POPT_ARG_STRING, &given.tensor, 0, "of a .safetensors file, this one only", "NAME"},
+    {"member", 0, POPT_ARG_STRING, &given.tensor, 0, "of a .npz archive, this one only", "NAME"},
     {"dtype", 0, POPT_ARG_STRING, &given.dtype, 0,
      "type of raw or untyped elements, or that text is rounded to", "DTYPE"},
     {"shape", 0, POPT_ARG_STRING, &given.shape, 0,
@@ -188,10 +189,10 @@ static int parse_word(const char *word, const char *option, const char *const *w
 }
 
 static void parse_input_options(struct input_options *o) {
-  static const char *const formats[] = {"auto", "npy", "raw", "text", "safetensors", NULL};
+  static const char *const formats[] = {"auto", "npy", "raw", "text", "safetensors", "npz", NULL};
   static const char *const headers[] = {"auto", "yes", "no", NULL};
-  o->format =
-      (enum input_format)parse_word(given.format, "--format", formats, "auto, npy, raw, text, safetensors");
+  o->format = (enum input_format)parse_word(given.format, "--format", formats,
+                                            "auto, npy, raw, text, safetensors, npz");
   o->header = (enum header_rule)parse_word(given.header, "--header", headers, "auto, yes, no");
   o->has_dtype = given.dtype != NULL;
   if (given.dtype) check(sumac_dtype_by_name(given.dtype, &o->dtype));
@@ -292,25 +293,29 @@ static void print_and_free(const struct request *r, struct outcome *o) {
   free(o->result.values);
 }
 
+static bool has_members(const struct input *in) { return in->format >= FORMAT_SAFETENSORS; }
+
 /* The input itself, or of many the tensor that was asked for. */
-static struct input *pick(struct input *in, struct input *member) {
-  if (in->format != FORMAT_SAFETENSORS) return in;
-  if (!given.tensor) fail(EXIT_USAGE, "%s: which tensor? --tensor names it", in->stream.name);
-  input_member(in, input_find(in, given.tensor), member);
+static struct input *pick(struct input *in, const struct input_options *options, struct input *member) {
+  if (!has_members(in)) return in;
+  if (!given.tensor)
+    fail(EXIT_USAGE, "%s: which array? %s names it", in->stream.name, in->zip ? "--member" : "--tensor");
+  input_member(in, options, input_find(in, given.tensor), member);
   return member;
 }
 
 /* All tensors of a file, and their total. Nothing is printed before all is known. */
-static void each_member(const struct request *r, struct input *x) {
+static void each_member(const struct request *r, struct input *x, const struct input_options *options) {
   struct outcome *all = allocate(((size_t)x->members + 1) * sizeof *all);
   int64_t count = 0;
   for (; count < x->members; count++) {
     struct input member;
-    input_member(x, count, &member);
+    input_member(x, options, count, &member);
     compute(r, &member, NULL, &all[count]);
-    all[count].result.tensor = all[count].stats.tensor = member.stream.name;
+    input_close(&member);
+    all[count].result.tensor = all[count].stats.tensor = x->member[count].name;
   }
-  if (r->op != STATS && !r->options.axes && reduce_members(r, x, &all[count].result))
+  if (r->op != STATS && !r->options.axes && reduce_members(r, x, options, &all[count].result))
     all[count++].result.tensor = "total";
   input_verify(x);
   for (int64_t i = 0; i < count; i++) {
@@ -349,17 +354,19 @@ static void reduce_files(sumac_op op, const char **files) {
   input_open(&x, files[0], &options);
   if (wanted == 2) input_open(&y, files[1], &options);
   for (int i = 0; i < wanted && given.tensor; i++)
-    if ((i ? &y : &x)->format != FORMAT_SAFETENSORS)
-      fail(EXIT_USAGE, "%s: --tensor is for .safetensors files", files[i]);
-  if (x.format == FORMAT_SAFETENSORS && !given.tensor && wanted == 1) {
-    each_member(&request, &x);
+    if (!has_members(i ? &y : &x))
+      fail(EXIT_USAGE, "%s: --tensor and --member are for .safetensors and .npz files", files[i]);
+  if (has_members(&x) && !given.tensor && wanted == 1) {
+    each_member(&request, &x, &options);
   } else {
-    struct input member[2];
+    struct input member[2] = {{.is_member = true}, {.is_member = true}};
     struct outcome outcome;
-    compute(&request, pick(&x, &member[0]), wanted == 2 ? pick(&y, &member[1]) : NULL, &outcome);
+    compute(&request, pick(&x, &options, &member[0]), wanted == 2 ? pick(&y, &options, &member[1]) : NULL,
+            &outcome);
     input_verify(&x);
     if (wanted == 2) input_verify(&y);
     print_and_free(&request, &outcome);
+    for (int i = 0; i < 2; i++) input_close(&member[i]);
   }
   input_close(&x);
   if (wanted == 2) input_close(&y);

@@ -45,12 +45,15 @@ static bool can_stream(const struct request *r, const struct input *x, const str
   return !y || x->fortran == y->fortran || x->ndim < 2;
 }
 
-static void stream_state(const struct request *r, sumac_kind kind, struct input *x, struct input *y,
-                         const sumac_tensor *out) {
+/* Adds all elements to a state, as they lie or in chunks. */
+static void add_input(sumac_state *state, struct input *x, struct input *y) {
+  if (x->data && (!y || y->data)) {
+    sumac_tensor tx = input_tensor(x), ty = y ? input_tensor(y) : (sumac_tensor){0};
+    check(sumac_state_add(state, &tx, y ? &ty : NULL));
+    return;
+  }
   int64_t capacity = CHUNK_BYTES / (int64_t)dtype_size(x->dtype), count;
   void *xs = allocate(CHUNK_BYTES), *ys = y ? allocate(CHUNK_BYTES) : NULL;
-  sumac_state *state;
-  check(sumac_state_create(r->context, kind, x->dtype, &state));
   do {
     count = input_read(x, xs, capacity);
     sumac_tensor tx = vector(x->dtype, xs, &count), ty = vector(x->dtype, ys, &count);
@@ -59,12 +62,19 @@ static void stream_state(const struct request *r, sumac_kind kind, struct input 
            y->stream.name);
     check(sumac_state_add(state, &tx, y ? &ty : NULL));
   } while (count > 0);
+  free(xs);
+  free(ys);
+}
+
+static void stream_state(const struct request *r, sumac_kind kind, struct input *x, struct input *y,
+                         const sumac_tensor *out) {
+  sumac_state *state;
+  check(sumac_state_create(r->context, kind, x->dtype, &state));
+  add_input(state, x, y);
   sumac_options options = {.flags = r->options.flags & (SUMAC_SKIP_NAN | SUMAC_SATURATE),
                            .ddof = r->options.ddof};
   check_result(sumac_state_result(state, r->op, &options, out), r->op, out->dtype);
   sumac_state_destroy(state);
-  free(xs);
-  free(ys);
 }
 
 /* One reduction of the first `count` elements of a chunk to one value; false if there was none. */
@@ -178,7 +188,8 @@ static sumac_tensor make_output(const struct request *r, struct input *x, const 
       .data = result->values, .ndim = result->ndim, .dtype = result->dtype, .shape = result->shape};
 }
 
-bool reduce_members(const struct request *r, struct input *x, struct result *result) {
+bool reduce_members(const struct request *r, struct input *x, const struct input_options *options,
+                    struct result *result) {
   double start = now_seconds();
   sumac_kind kind;
   sumac_state *state;
@@ -188,20 +199,21 @@ bool reduce_members(const struct request *r, struct input *x, struct result *res
   check(sumac_state_create(r->context, kind, SUMAC_F64, &state)); /* takes every dtype */
   for (int64_t i = 0; i < x->members; i++) {
     struct input member;
-    input_member(x, i, &member);
-    sumac_tensor t = input_tensor(&member);
+    input_member(x, options, i, &member);
     integers &= !dtype_is_float(member.dtype);
-    check(sumac_state_add(state, &t, NULL));
+    add_input(state, &member, NULL);
+    input_verify(&member);
     result->n += member.n;
+    result->bytes += input_bytes(&member);
+    input_close(&member);
   }
   result->dtype = r->has_out_dtype ? r->out_dtype : integers && !real ? SUMAC_I64 : SUMAC_F64;
   result->values = allocate(8);
   sumac_tensor out = {.data = result->values, .dtype = result->dtype};
-  sumac_options options = {.flags = r->options.flags & (SUMAC_SKIP_NAN | SUMAC_SATURATE),
-                           .ddof = r->options.ddof};
-  check_result(sumac_state_result(state, r->op, &options, &out), r->op, result->dtype);
+  sumac_options last = {.flags = r->options.flags & (SUMAC_SKIP_NAN | SUMAC_SATURATE),
+                        .ddof = r->options.ddof};
+  check_result(sumac_state_result(state, r->op, &last, &out), r->op, result->dtype);
   sumac_state_destroy(state);
-  result->bytes = input_bytes(x);
   result->seconds = now_seconds() - start;
   return true;
 }

@@ -26,6 +26,6 @@ function(sumac_part name option directory)
   set(SUMAC_PART_${directory} ON PARENT_SCOPE)
 endfunction()
 
-sumac_part("the command" SUMAC_BUILD_CLI cli popt jansson)
+sumac_part("the command" SUMAC_BUILD_CLI cli popt jansson libzip)
 sumac_part("the tests" SUMAC_BUILD_TESTS tests cmocka mpfr)
 sumac_part("the benchmarks" SUMAC_BUILD_BENCH bench)

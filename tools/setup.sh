@@ -4,7 +4,7 @@
 # and only as root; anyone else is told what to install.
 set -eu
 
-required="gcc libc6-dev cmake ninja-build pkg-config libpopt-dev libjansson-dev"
+required="gcc libc6-dev cmake ninja-build pkg-config libpopt-dev libjansson-dev libzip-dev"
 case ${1:-} in
 run) optional="" ;;
 # What these are for is skipped, by name, where they are missing.

@@ -95,7 +95,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
       check_array(&in, size);
     for (int64_t i = 0; i < in.members; i++) {
       struct input member;
-      input_member(&in, i, &member);
+      input_member(&in, &options, i, &member);
       if (member.n > 0 && in.member[i].offset + (uint64_t)member.n * dtype_size(member.dtype) > size) abort();
       check_array(&member, size);
     }

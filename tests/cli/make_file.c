@@ -4,6 +4,7 @@
  *   make_file elements TYPE VALUE...   binary elements; TYPE: u1 u2 u4 u8 i1 i2 i4 i8 f4 f8, > before it:
  *                                      big-endian; VALUE may be xN: the value before it N times in all
  *   make_file header [-v VERSION] [-l LENGTH] [-a ALIGNMENT] DICT
+ *   make_file zip [-0] ARCHIVE FILE...       deflated, or with -0 stored
  *   make_file shrink FILE SIZE COMMAND...   runs the command and cuts FILE down while the command reads
  *                                           it; exits as the command does
  */
@@ -13,6 +14,8 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include <zip.h>
 
 static int usage(void) {
   fputs("make_file: see the top of make_file.c\n", stderr);
@@ -71,6 +74,19 @@ static int header(int argc, char **argv) {
   return 0;
 }
 
+static int archive(int argc, char **argv) {
+  int stored = argc > 0 && strcmp(argv[0], "-0") == 0, failed = 0;
+  zip_t *zip = argc > stored ? zip_open(argv[stored], ZIP_CREATE | ZIP_TRUNCATE, NULL) : NULL;
+  if (!zip) return usage();
+  for (int i = stored + 1; i < argc; i++) {
+    zip_source_t *source = zip_source_file(zip, argv[i], 0, 0);
+    zip_int64_t at = zip_file_add(zip, argv[i], source, ZIP_FL_ENC_UTF_8);
+    failed |=
+        at < 0 || zip_set_file_compression(zip, (zip_uint64_t)at, stored ? ZIP_CM_STORE : ZIP_CM_DEFLATE, 0);
+  }
+  return zip_close(zip) || failed ? 94 : 0;
+}
+
 /* Is the file in the middle of being read: mapped, or at least this far read through a descriptor? */
 static int is_being_read(pid_t child, const char *name) {
   char path[64], line[4400], target[4400];
@@ -112,6 +128,7 @@ int main(int argc, char **argv) {
   if (argc < 2) return usage();
   if (strcmp(argv[1], "elements") == 0) return elements(argc - 2, argv + 2);
   if (strcmp(argv[1], "header") == 0) return header(argc - 1, argv + 1);
+  if (strcmp(argv[1], "zip") == 0) return archive(argc - 2, argv + 2);
   if (strcmp(argv[1], "shrink") == 0) return shrink(argc - 2, argv + 2);
   return usage();
 }
