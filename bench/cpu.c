@@ -27,7 +27,13 @@
 #include "parts.h"
 #include "report.h"
 
-enum { MAX_CONTENDERS = 32, MAX_COMPARISONS = 64, MAX_REPETITIONS = 1001, MAX_ENGINES = 4, OPS = 12 };
+enum {
+  MAX_CONTENDERS = 32,
+  MAX_COMPARISONS = 64,
+  MAX_REPETITIONS = 1001,
+  MAX_ENGINES = 4,
+  OPS = SUMAC_ALL + 1
+};
 
 static struct {
   size_t array_bytes;
@@ -251,9 +257,10 @@ static uint64_t from_pieces(const struct group *group, sumac_kind kind, sumac_op
 static uint64_t selected(const struct group *group, sumac_op op) {
   uint64_t bits = 0;
   double chosen = 0;
-  int64_t index = -1;
+  int64_t index = -1, nonzero = 0;
   for (int64_t i = 0; i < group->n; i++) {
     double x = group->dtype.bits == 64 ? ((double *)arena.memory)[i] : ((float *)arena.memory)[i];
+    nonzero += x != 0;
     if (op == SUMAC_NORMINF) x = fabs(x);
     if (index < 0 || (op == SUMAC_MIN || op == SUMAC_ARGMIN ? x < chosen : x > chosen)) {
       chosen = x;
@@ -261,6 +268,7 @@ static uint64_t selected(const struct group *group, sumac_op op) {
     }
   }
   if (op == SUMAC_ARGMIN || op == SUMAC_ARGMAX) return (uint64_t)index;
+  if (op == SUMAC_COUNT_NONZERO) return (uint64_t)nonzero;
   if (group->dtype.bits == 64)
     memcpy(&bits, &chosen, sizeof chosen);
   else
@@ -583,10 +591,15 @@ static void measure_others(void) {
     sumac_op op;
     double target;
     const char *name;
-  } ops[] = {
-      {SUMAC_VAR, 0.85, "exact var"},  {SUMAC_STD, 0.85, "exact std"}, {SUMAC_NORM2, 0.85, "exact norm2"},
-      {SUMAC_NORM1, 0, "exact norm1"}, {SUMAC_MIN, 0, "min"},          {SUMAC_MAX, 0, "max"},
-      {SUMAC_ARGMAX, 0, "argmax"},     {SUMAC_NORMINF, 0, "norminf"}};
+  } ops[] = {{SUMAC_VAR, 0.85, "exact var"},
+             {SUMAC_STD, 0.85, "exact std"},
+             {SUMAC_NORM2, 0.85, "exact norm2"},
+             {SUMAC_NORM1, 0, "exact norm1"},
+             {SUMAC_MIN, 0, "min"},
+             {SUMAC_MAX, 0, "max"},
+             {SUMAC_ARGMAX, 0, "argmax"},
+             {SUMAC_NORMINF, 0, "norminf"},
+             {SUMAC_COUNT_NONZERO, 0, "count_nonzero"}};
   for (int d = 0; d < 2; d++) {
     struct group group = group_create(NULL, DATA_NORMAL, dtypes[d], options.array_bytes);
     for (int e = isas - 1; e < engine_count; e++) {

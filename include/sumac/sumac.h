@@ -128,8 +128,8 @@ SUMAC_API const char *sumac_version(void);
  *   VAR      (n·Σx² − (Σx)²) / (n·(n − ddof))      STD  √VAR
  *   MIN, MAX the extreme element; ARGMIN, ARGMAX its index: the smallest index among equals, counted
  *            in row-major order over the reduced axes (in the order of the tensor's axes)
- *   PROD     Π x, floats at most 2^-107·n of it away from the exact product before the one rounding; the
- * order is fixed, so that the bits are the same everywhere; nothing over- or underflows on the way
+ *   PROD     Π x; floats: rounded once from a value that is at most 2^-107·n of the product away from it.
+ *            The order is fixed, so the bits are the same everywhere. Nothing over- or underflows on the way
  *   COUNT_NONZERO   how many x ≠ 0      ANY   whether there is one      ALL   whether there is no x = 0
  *            (ANY and ALL stop reading once they know)
  *
