@@ -8,7 +8,7 @@ required="gcc libc6-dev cmake ninja-build pkg-config libpopt-dev libjansson-dev 
 case ${1:-} in
 run) optional="" ;;
 # What these are for is skipped, by name, where they are missing.
-test) optional="g++ clang clang-format clang-tidy cppcheck binutils libcmocka-dev libmpfr-dev" ;;
+test) optional="g++ clang clang-format clang-tidy cppcheck binutils libcmocka-dev libmpfr-dev scdoc" ;;
 bench) optional="libopenblas-dev python3-venv" ;;
 *)
   echo "usage: $0 run|test|bench" >&2

@@ -12,7 +12,8 @@ DESTDIR="$WORK/destdir" "$CMAKE" --install "$BUILD" --prefix /opt/sumac >>"$WORK
 diff -r "$PREFIX" "$WORK/destdir/opt/sumac"
 [ "$(ls "$WORK/destdir")" = opt ]
 
-(cd "$PREFIX" && find . ! -type d) | sed "s|/${LIBDIR#"$PREFIX"/}/|/LIB/|; s|^\./||" | sort >"$WORK/installed"
+(cd "$PREFIX" && find . ! -type d) | sed "s|/${LIBDIR#"$PREFIX"/}/|/LIB/|; s|^\./||" | grep -v '^share/man/' |
+  sort >"$WORK/installed" # a manual page needs scdoc, which is not everywhere
 sed "s/VERSION/$VERSION/; s/SO/${VERSION%.*}/; /^#/d" "$SOURCE/installed.txt" | sort >"$WORK/expected"
 diff "$WORK/expected" "$WORK/installed"
 
