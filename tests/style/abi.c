@@ -36,6 +36,13 @@ _Static_assert(offsetof(sumac_device_info, memory_bytes) == 144, "");
 _Static_assert(offsetof(sumac_device_info, kernels) == 152, "");
 _Static_assert(offsetof(sumac_device_info, reserved) == 160, "");
 
+_Static_assert(sizeof(sumac_statistics) == 144, "");
+_Static_assert(offsetof(sumac_statistics, nan) == 8 && offsetof(sumac_statistics, zeros) == 32, "");
+_Static_assert(offsetof(sumac_statistics, mean) == 40 && offsetof(sumac_statistics, norminf) == 72, "");
+_Static_assert(offsetof(sumac_statistics, min) == 80 && offsetof(sumac_statistics, max) == 88, "");
+_Static_assert(offsetof(sumac_statistics, min_bits) == 96 && offsetof(sumac_statistics, max_bits) == 104, "");
+_Static_assert(offsetof(sumac_statistics, reserved) == 112, "");
+
 _Static_assert(SUMAC_ERR_ARGUMENT == 1 && SUMAC_ERR_UNSUPPORTED == 2 && SUMAC_ERR_EMPTY == 3, "");
 _Static_assert(SUMAC_ERR_RANGE == 4 && SUMAC_ERR_FORMAT == 5 && SUMAC_ERR_MEMORY == 6, "");
 _Static_assert(SUMAC_ERR_DEVICE == 7, "");
