@@ -395,25 +395,24 @@ static const char *no_header(const struct field *f) {
 static bool detect_header(struct text *t, struct field *name) {
   struct stream *s = t->stream;
   struct field f;
-  const char *fault = NULL;
+  const char *fault = NULL, *found = NULL; /* where the name begins */
   int64_t index = 0;
-  *name = (struct field){0};
   for (const char *p = s->window + s->begin; find_field(t, p, &f); p = f.next + !t->blanks, index++) {
     struct decimal d;
     if (f.length > 0 && (t->wanted < 0 || t->wanted == index)) {
       if (field_number(t, &f, &d)) return false;
       const char *why = no_header(&f);
-      if (why && !fault) {
+      if (!found || (why && !fault)) {
+        found = p;
         fault = why;
-        *name = f;
-      } else if (!name->text) {
-        *name = f;
       }
     }
     if (*f.next == '\n') break;
   }
+  if (!found) return false;
+  find_field(t, found, name); /* again: the text of a field may be a copy that the next one has overwritten */
   if (fault) fail_field(t, name, fault);
-  return name->text != NULL;
+  return true;
 }
 
 /* Steps over the header line; returns the index of the field called `name`, −1 if name is NULL. */
