@@ -21,13 +21,13 @@ sumac - exact, reproducible reductions of the numbers in files
 # DESCRIPTION
 
 Reduces the numbers in a file: their sum, mean, norm, least element and so on. The result is that of exact
-arithmetic, rounded once, so it has the same bits for every number of threads, every machine and every order. It
-goes alone to the standard output, or one sentence that begins with "sumac: " to the standard error; never both,
-and never half a result.
+arithmetic, rounded once, so it has the same bits for every number of threads, every machine and every
+order. It goes alone to the standard output, or one sentence that begins with "sumac: " to the standard
+error; never both, and never half a result.
 
-_FILE_ is a .npy file, a .npz archive, a .safetensors file, raw bytes (*--dtype* and *--shape*) or text; *-* is
-the standard input, as is no _FILE_ where that is no terminal. Of a file of many arrays each is reduced, a line
-each with its name, unless *--tensor* or *--member* names one.
+_FILE_ is a .npy file, a .npz archive, a .safetensors file, raw bytes (*--dtype* and *--shape*) or text;
+*-* is the standard input, as is no _FILE_ where that is no terminal. Of a file of many arrays each is
+reduced, a line each with its name, unless *--tensor* or *--member* names one.
 
 # OPERATIONS
 
