@@ -312,8 +312,9 @@ SUMAC_API sumac_status sumac_result_type(sumac_op op, const sumac_tensor *x, con
  *
  * x (and y) in host memory: synchronous. On a CUDA device (device type 2): x is read where it lies, and out
  * is on the same device or in host memory.
- *   out on the device  asynchronous on options->stream, and capturable in a CUDA graph. x and out must live
- *                      until the stream is through. A value that does not fit an integer type is reported by
+ *   out on the device  asynchronous on options->stream, and capturable in a CUDA graph, whose instances may
+ *                      not run at once: they share its workspace. x and out must live until the stream is
+ *                      through. A value that does not fit an integer type is reported by
  *                      sumac_device_check
  *   out on the host    returns when out is written; SUMAC_ERR_ARGUMENT on a stream that is being captured
  * Of the operations, those up to NORM2 exist on devices, the others on the host only. With the accumulators

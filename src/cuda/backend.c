@@ -17,11 +17,14 @@
 /* ---- workspaces */
 
 /* A stream's launches follow each other, so they share one workspace. A launch that is captured takes one of
- * its own, which its graph holds: graphs captured on one stream may run at the same time. */
+ * its own, which its graph holds: graphs captured on one stream may run at the same time. Nobody tells when a
+ * stream has ended, so only the first ones have theirs for good; launches on later ones take turns, each
+ * behind an event that the one before has left. */
 struct workspace {
   struct workspace *next;
   struct sumac_cuda_pool *pool;
   unsigned long long stream; /* its id, which no later stream gets */
+  CUevent idle;              /* of those that take turns: since the last launch */
   struct sumac_work *work;   /* in device memory */
 };
 
@@ -37,12 +40,15 @@ struct reply {
   };
 };
 
-enum { WORKSPACES_AT_ONCE = 32, REPLIES_AT_ONCE = 16 };
+enum { WORKSPACES_AT_ONCE = 32, REPLIES_AT_ONCE = 16, STREAMS = 128, TURNS = 32 };
 
 struct sumac_cuda_pool {
   pthread_mutex_t lock;
-  struct workspace *_Atomic streams; /* one for each stream seen: entries are only ever added */
+  struct workspace *_Atomic streams;  /* one for each of the first streams: entries are only ever added */
+  struct workspace *_Atomic returned; /* by graphs that are gone */
   struct workspace *spare;
+  struct workspace *turn, **last_turn; /* those waiting for their turn, the longest idle one first */
+  int streams_seen, turns;
   struct reply *replies;
   uint32_t *range; /* pinned: an asynchronous result did not fit */
   CUstream stream; /* for the pool's own work */
@@ -52,7 +58,10 @@ static struct sumac_cuda_pool pools[SUMAC_CUDA_DEVICES];
 static pthread_once_t pools_once = PTHREAD_ONCE_INIT;
 
 static void make_pools(void) {
-  for (int i = 0; i < SUMAC_CUDA_DEVICES; i++) pthread_mutex_init(&pools[i].lock, NULL);
+  for (int i = 0; i < SUMAC_CUDA_DEVICES; i++) {
+    pthread_mutex_init(&pools[i].lock, NULL);
+    pools[i].last_turn = &pools[i].turn;
+  }
 }
 
 static struct sumac_cuda_pool *pool_of(const struct sumac_cuda_device *d) {
@@ -112,14 +121,16 @@ static sumac_status more_workspaces(struct sumac_cuda_device *d, struct sumac_cu
     return status;
   }
   for (int i = 0; i < WORKSPACES_AT_ONCE; i++) {
-    made[i] = (struct workspace){pool->spare, pool, 0, (struct sumac_work *)(uintptr_t)memory + i};
+    made[i] = (struct workspace){pool->spare, pool, 0, NULL, (struct sumac_work *)(uintptr_t)memory + i};
     pool->spare = &made[i];
   }
   return SUMAC_OK;
 }
 
+/* Under the lock. */
 static sumac_status take_workspace(struct sumac_cuda_device *d, struct sumac_cuda_pool *pool,
                                    struct workspace **taken) {
+  if (!pool->spare) pool->spare = atomic_exchange(&pool->returned, NULL);
   sumac_status status = pool->spare ? SUMAC_OK : more_workspaces(d, pool);
   if (status) return status;
   *taken = pool->spare;
@@ -127,16 +138,15 @@ static sumac_status take_workspace(struct sumac_cuda_device *d, struct sumac_cud
   return SUMAC_OK;
 }
 
-/* A graph that held a workspace is gone. No driver call is allowed here. */
+/* A graph that held a workspace is gone. This may be a thread of the driver's, where no call of the driver is
+ * allowed and no lock may be waited for. */
 static void give_back(void *argument) {
   struct workspace *w = argument;
-  pthread_mutex_lock(&w->pool->lock);
-  w->next = w->pool->spare;
-  w->pool->spare = w;
-  pthread_mutex_unlock(&w->pool->lock);
+  w->next = atomic_load(&w->pool->returned);
+  while (!atomic_compare_exchange_weak(&w->pool->returned, &w->next, w)) continue;
 }
 
-static sumac_status workspace_of_graph(struct sumac_cuda_device *d, CUgraph graph, struct sumac_work **work) {
+static sumac_status workspace_of_graph(struct sumac_cuda_device *d, CUgraph graph, struct workspace **found) {
   struct sumac_cuda_pool *pool = pool_of(d);
   struct workspace *w = NULL;
   pthread_mutex_lock(&pool->lock);
@@ -153,45 +163,78 @@ static sumac_status workspace_of_graph(struct sumac_cuda_device *d, CUgraph grap
     if (result != CUDA_SUCCESS) d->driver->cuUserObjectRelease(object, 1);
   }
   if (result != CUDA_SUCCESS) return sumac_driver_fail("a graph cannot hold its workspace", result);
-  *work = w->work;
+  *found = w;
+  return SUMAC_OK;
+}
+
+/* Behind those that wait. Under the lock. */
+static void wait_for_turn(struct sumac_cuda_pool *pool, struct workspace *w) {
+  w->next = NULL;
+  *pool->last_turn = w;
+  pool->last_turn = &w->next;
+}
+
+/* The workspace whose turn it is, or one more. Under the lock. */
+static sumac_status take_turn(struct sumac_cuda_device *d, struct sumac_cuda_pool *pool, CUstream stream,
+                              struct workspace **taken) {
+  CUresult result;
+  struct workspace *w = pool->turn;
+  if (w && pool->turns >= TURNS) {
+    result = d->driver->cuStreamWaitEvent(stream, w->idle, 0);
+    if (result != CUDA_SUCCESS) return sumac_driver_fail("the stream cannot be used", result);
+    pool->turn = w->next;
+    if (!pool->turn) pool->last_turn = &pool->turn;
+  } else {
+    sumac_status status = take_workspace(d, pool, &w);
+    if (status) return status;
+    result = d->driver->cuEventCreate(&w->idle, CU_EVENT_DISABLE_TIMING);
+    if (result != CUDA_SUCCESS) {
+      give_back(w);
+      return sumac_driver_fail("workspaces cannot be allocated", result);
+    }
+    pool->turns++;
+  }
+  *taken = w;
   return SUMAC_OK;
 }
 
 static sumac_status workspace_of_stream(struct sumac_cuda_device *d, CUstream stream,
-                                        struct sumac_work **work) {
+                                        struct workspace **found) {
   struct sumac_cuda_pool *pool = pool_of(d);
   unsigned long long id;
   CUresult result = d->driver->cuStreamGetId(stream, &id);
   if (result != CUDA_SUCCESS) return sumac_driver_fail("the stream cannot be used", result);
   struct workspace *w = atomic_load_explicit(&pool->streams, memory_order_acquire);
   while (w && w->stream != id) w = w->next;
+  sumac_status status = SUMAC_OK;
   if (!w) {
     pthread_mutex_lock(&pool->lock);
     for (w = atomic_load(&pool->streams); w && w->stream != id;) w = w->next;
-    sumac_status status = SUMAC_OK;
-    if (!w && !(status = take_workspace(d, pool, &w))) {
+    if (!w && pool->streams_seen >= STREAMS) {
+      status = take_turn(d, pool, stream, &w);
+    } else if (!w && !(status = take_workspace(d, pool, &w))) {
       w->stream = id;
       w->next = atomic_load(&pool->streams);
       atomic_store_explicit(&pool->streams, w, memory_order_release);
+      pool->streams_seen++;
     }
     pthread_mutex_unlock(&pool->lock);
-    if (status) return status;
   }
-  *work = w->work;
-  return SUMAC_OK;
+  *found = w;
+  return status;
 }
 
-/* The workspace of a launch on this stream, whose result goes to the host or stays. The question about
- * captures comes first, as it harms none: any other call about the stream NULL ends those that it would wait
- * for. */
+/* The workspace of a launch on this stream, whose result goes to the host or stays; release_workspace() is to
+ * follow. The question about captures comes first, as it harms none: any other call about the stream NULL
+ * ends those that it would wait for. */
 static sumac_status find_workspace(struct sumac_cuda_device *d, CUstream stream, bool to_host,
-                                   struct sumac_work **work) {
+                                   struct workspace **found) {
   CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
   uint64_t id;
   CUgraph graph = NULL;
   CUresult result = d->driver->cuStreamGetCaptureInfo_v2(stream, &capture, &id, &graph, NULL, NULL);
   if (result != CUDA_SUCCESS) return sumac_driver_fail("the stream cannot be used", result);
-  if (capture == CU_STREAM_CAPTURE_STATUS_NONE) return workspace_of_stream(d, stream, work);
+  if (capture == CU_STREAM_CAPTURE_STATUS_NONE) return workspace_of_stream(d, stream, found);
   if (capture == CU_STREAM_CAPTURE_STATUS_INVALIDATED)
     return sumac_fail(SUMAC_ERR_DEVICE, "the stream is being captured, and an earlier error has ended that");
   if (to_host)
@@ -199,7 +242,16 @@ static sumac_status find_workspace(struct sumac_cuda_device *d, CUstream stream,
         SUMAC_ERR_ARGUMENT,
         "a result in host memory needs a synchronisation, which a stream that is being captured "
         "does not allow; give a tensor in device memory");
-  return workspace_of_graph(d, graph, work);
+  return workspace_of_graph(d, graph, found);
+}
+
+/* All that uses it has been launched. */
+static void release_workspace(struct sumac_cuda_device *d, CUstream stream, struct workspace *w) {
+  if (!w || !w->idle) return;
+  if (d->driver->cuEventRecord(w->idle, stream) != CUDA_SUCCESS) synchronise(d->driver, stream);
+  pthread_mutex_lock(&w->pool->lock);
+  wait_for_turn(w->pool, w);
+  pthread_mutex_unlock(&w->pool->lock);
 }
 
 static sumac_status take_reply(struct sumac_cuda_device *d, struct reply **taken) {
@@ -335,6 +387,7 @@ static void choose_shape(const struct sumac_cuda_device *d, const struct sumac_p
     *threads = (int)((vectors + (uint64_t)loads - 1) / (uint64_t)loads + 31) / 32 * 32;
   if (*threads < 32) *threads = 32;
   if (*threads > most) *threads = most;
+  while (*threads > 32 && block_bytes(plan, *threads) > d->shared_block) *threads -= 32;
   if (sumac_cuda_threads) *threads = sumac_cuda_threads;
   int shared = block_bytes(plan, *threads);
   int resident = least_blocks(plan) * most / *threads;
@@ -425,9 +478,14 @@ static sumac_status reduce_one(struct sumac_cuda_device *d, const struct sumac_p
   a.base.must_fit_i64 = plan->acc == SUMAC_ACC_I64;
   a.base.out = reply ? (void *)&reply->bits : out;
   a.base.range = reply ? &reply->range : flag;
-  sumac_status status = find_workspace(d, stream, reply != NULL, &a.base.work);
-  if (status) return status;
-  if ((status = launch(d, plan, stream, &a)) || !reply) return status;
+  struct workspace *w = NULL;
+  sumac_status status = find_workspace(d, stream, reply != NULL, &w);
+  if (!status && w) {
+    a.base.work = w->work;
+    status = launch(d, plan, stream, &a);
+  }
+  release_workspace(d, stream, w);
+  if (status || !reply) return status;
   CUresult result = synchronise(d->driver, stream);
   if (result != CUDA_SUCCESS) return sumac_driver_fail("a reduction failed on the device", result);
   memcpy(out, &reply->bits, plan->finish.out->size);
@@ -511,8 +569,14 @@ sumac_status sumac_cuda_accumulate(const struct sumac_plan *plan, struct sumac_s
     fill(&a.base, plan);
     a.base.add_words = 1;
     a.base.out = reply->word;
-    status = find_workspace(d, plan->stream, true, &a.base.work);
-    if (!status && !(status = launch(d, plan, plan->stream, &a))) {
+    struct workspace *w = NULL;
+    status = find_workspace(d, plan->stream, true, &w);
+    if (!status && w) {
+      a.base.work = w->work;
+      status = launch(d, plan, plan->stream, &a);
+    }
+    release_workspace(d, plan->stream, w);
+    if (!status) {
       CUresult result = synchronise(d->driver, plan->stream);
       if (result != CUDA_SUCCESS) status = sumac_driver_fail("a reduction failed on the device", result);
     }
@@ -554,12 +618,13 @@ sumac_status sumac_cuda_warm(int ordinal) {
   struct reply *reply = NULL;
   bool pushed = false;
   uint32_t *flag = NULL;
-  struct sumac_work *work = NULL;
+  struct workspace *w = NULL;
   sumac_status status;
   if ((status = sumac_cuda_device(ordinal, &d)) || (status = sumac_cuda_enter(d, &pushed))) return status;
   status = range_flag(d, &flag);
   if (!status && !(status = take_reply(d, &reply))) return_reply(d, reply);
-  if (!status) status = find_workspace(d, NULL, true, &work);
+  if (!status) status = find_workspace(d, NULL, true, &w);
+  release_workspace(d, NULL, w);
   for (int i = 0; !status && i < (int)(sizeof names / sizeof *names); i++) {
     CUkernel kernel = NULL;
     if (names[i]) status = sumac_cuda_kernel(d, i, names[i], &kernel);
@@ -576,18 +641,19 @@ int sumac_cuda_loads(sumac_op op, sumac_dtype dtype) {
 sumac_status sumac_cuda_slow_tiles(int ordinal, CUstream stream, uint64_t *count) {
   struct sumac_cuda_device *d = NULL;
   bool pushed = false;
-  struct sumac_work *work = NULL;
+  struct workspace *w = NULL;
   sumac_status status;
   if ((status = sumac_cuda_device(ordinal, &d)) || (status = sumac_cuda_enter(d, &pushed))) return status;
-  status = find_workspace(d, stream, true, &work);
-  if (!status) {
+  status = find_workspace(d, stream, true, &w);
+  if (!status && w) {
     CUresult result = synchronise(d->driver, stream);
     if (result == CUDA_SUCCESS)
-      result =
-          d->driver->cuMemcpyDtoHAsync_v2(count, (CUdeviceptr)(uintptr_t)&work->slow, sizeof *count, stream);
+      result = d->driver->cuMemcpyDtoHAsync_v2(count, (CUdeviceptr)(uintptr_t)&w->work->slow, sizeof *count,
+                                               stream);
     if (result == CUDA_SUCCESS) result = synchronise(d->driver, stream);
     if (result != CUDA_SUCCESS) status = sumac_driver_fail("a workspace cannot be read", result);
   }
+  release_workspace(d, stream, w);
   sumac_cuda_leave(d, pushed);
   return status;
 }

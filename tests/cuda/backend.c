@@ -11,6 +11,7 @@
 #include "view.h"
 
 #include <dlfcn.h>
+#include <math.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -234,6 +235,40 @@ static void nothing_is_allocated(void **state) {
   assert_int_equal(emu_allocations(), 0);
   assert_int_equal(emu_calls("cuUserObjectCreate"), 199); /* a workspace for each graph */
   ok(cu->cuStreamDestroy_v2(stream));
+  device_free(&r.d);
+  pair_free(&p);
+}
+
+/* Streams that come and go: a bounded number of workspaces, and only the later ones cost calls for that. */
+static void many_streams(void **state) {
+  (void)state;
+  EMULATOR(void, emu_fail, (const char *));
+  EMULATOR(uint64_t, emu_allocations, (void));
+  EMULATOR(uint64_t, emu_calls, (const char *));
+  enum { MANY = 400 };
+  struct pair p;
+  struct room r;
+  CUstream stream;
+  uint64_t allocations = 0;
+  pair_make(&p, SUMAC_F64, DATA_NORMAL, 4500);
+  room_make(&r);
+  double want = on_host(&p, SUMAC_SUM), here;
+  sumac_tensor out = scalar_of(SUMAC_F64, &here);
+  for (int i = 0; i < MANY; i++) {
+    sumac_tensor there = room_for(&r, i % ROOM);
+    here = -7;
+    ok(cu->cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    if (emu_fail && i == 300) emu_fail("cuStreamWaitEvent:1=999,cuEventRecord:1=999");
+    if (emu_fail && i == 300) refused(start(&p, SUMAC_SUM, stream, &there), SUMAC_ERR_DEVICE, "CUDA_ERROR");
+    done(start(&p, SUMAC_SUM, stream, i % 2 ? &there : &out)); /* at 300 the event is not recorded */
+    if (i % 2 == 0) equal(here, want, "stream", i);
+    if (emu_allocations && i == 200) allocations = emu_allocations();
+    ok(cu->cuStreamDestroy_v2(stream));
+  }
+  room_read(&r);
+  for (int i = 1; i < ROOM; i += 2) equal(r.value[i], want, "stream", i);
+  if (emu_allocations) assert_int_equal(emu_allocations(), allocations);
+  if (emu_calls) assert_int_equal(emu_calls("cuEventCreate"), 0); /* since 300 */
   device_free(&r.d);
   pair_free(&p);
 }
@@ -642,12 +677,54 @@ static void faults(void **state) {
   assert_true(tried > 100);
 }
 
+/* ---- what other emulated devices are for */
+
+/* Blocks take no more shared memory than there is. */
+static void shared_memory(void **state) {
+  (void)state;
+  const sumac_dtype types[] = {SUMAC_F64, SUMAC_F32, SUMAC_BF16};
+  for (int t = 0; t < 3; t++) {
+    struct pair p;
+    double value;
+    sumac_tensor out = scalar_of(SUMAC_F64, &value);
+    pair_make(&p, types[t], DATA_NORMAL, (1 << 20) / (types[t].bits / 8) + 9);
+    for (int i = 0; i < SOME_OPS; i++) {
+      done(start(&p, ops[i], NULL, &out));
+      equal(value, on_host(&p, ops[i]), op_text[ops[i]], t);
+    }
+    pair_free(&p);
+  }
+}
+
+/* Words that begin close to what they can hold (tests/emu/limits.cpp), and products that fit no windows. */
+static void limits(void **state) {
+  (void)state;
+  enum { N = 1 << 19 };
+  double *x = malloc(N * sizeof *x), want, got = -1;
+  int64_t n = N;
+  device_tensor d;
+  for (int i = 0; i < N; i++)
+    x[i] = i % 2 ? 0x1.fffffffffffffp-300 : ldexp(0x1.fffffffffffffp0, 300 + i % 16);
+  sumac_tensor t = tensor_of(SUMAC_F64, x, &n), host = scalar_of(SUMAC_F64, &want),
+               out = scalar_of(SUMAC_F64, &got);
+  device_copy(&d, &t);
+  done(sumac_reduce(NULL, SUMAC_DOT, &t, &t, NULL, &host));
+  sumac_cuda_threads = 32;
+  sumac_cuda_blocks = 1;
+  done(sumac_reduce(NULL, SUMAC_DOT, &d.tensor, &d.tensor, NULL, &out));
+  sumac_cuda_threads = sumac_cuda_blocks = 0;
+  equal(got, want, "sum of", N);
+  device_free(&d);
+  free(x);
+}
+
 int main(int argc, char **argv) {
   const struct CMUnitTest first[] = {cmocka_unit_test(faults)}, tests[] = {
                                                                     cmocka_unit_test(results_on_both_sides),
                                                                     cmocka_unit_test(streams),
                                                                     cmocka_unit_test(graphs),
                                                                     cmocka_unit_test(nothing_is_allocated),
+                                                                    cmocka_unit_test(many_streams),
                                                                     cmocka_unit_test(range_flag),
                                                                     cmocka_unit_test(states),
                                                                     cmocka_unit_test(outliers_are_cheap),
@@ -657,13 +734,17 @@ int main(int argc, char **argv) {
                                                                     cmocka_unit_test(captures_survive),
                                                                     cmocka_unit_test(child_has_no_device),
                                                                 };
-  (void)argv;
-  if (argc > 1) return cmocka_run_group_tests_name("faults", first, NULL, NULL); /* the driver is not open */
+  const struct CMUnitTest small[] = {cmocka_unit_test(shared_memory)}, near[] = {cmocka_unit_test(limits)};
+  const char *which = argc > 1 ? argv[1] : "";
+  if (strcmp(which, "faults") == 0)
+    return cmocka_run_group_tests_name("faults", first, NULL, NULL); /* the driver is not open */
   sumac_status status;
   if (!device_open()) {
     print_error("%s\n", sumac_error_message());
     return 1;
   }
   cu = sumac_driver(&status);
+  if (strcmp(which, "shared") == 0) return cmocka_run_group_tests_name("shared", small, NULL, NULL);
+  if (strcmp(which, "limits") == 0) return cmocka_run_group_tests_name("limits", near, NULL, NULL);
   return cmocka_run_group_tests_name("backend", tests, NULL, NULL);
 }

@@ -48,6 +48,21 @@ int setting(const char *name, int otherwise) {
   const char *value = getenv(name);
   return value != nullptr ? atoi(value) : otherwise;
 }
+int arch() { return setting("SUMAC_EMU_ARCH", 90); }
+/* Of a block at most: all of a multiprocessor's, but for the 1 KB that a block costs from sm_80 on. */
+size_t most_shared() {
+  switch (arch()) {
+  case 75: return 64 << 10;
+  case 80:
+  case 87: return 163 << 10;
+  case 86:
+  case 89:
+  case 120:
+  case 121: return 99 << 10;
+  default: return EMU_MOST_SHARED;
+  }
+}
+size_t block_costs() { return arch() < 80 ? 0 : 1024; }
 int device_count() { return std::min(setting("SUMAC_EMU_DEVICES", 1), MOST_DEVICES); }
 
 } // namespace
@@ -467,7 +482,6 @@ CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice device) {
 CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice device) {
   call c(__func__, DRIVER);
   if (CUresult result = check_device(c, device)) return result;
-  int arch = setting("SUMAC_EMU_ARCH", 90);
   switch (static_cast<int>(attribute)) {
   case 1: *value = EMU_MOST_THREADS; break; /* threads of a block */
   case 8: *value = 48 * 1024; break;        /* shared memory of a block, unless more is asked for */
@@ -476,11 +490,13 @@ CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice
   case 38: *value = 50 << 20; break; /* L2 cache */
   case 39: *value = 2048; break;     /* threads of a multiprocessor */
   case 41: *value = 1; break;        /* one address space */
-  case 75: *value = arch / 10; break;
-  case 76: *value = arch % 10; break;
-  case 81: *value = EMU_MOST_SHARED + 1024; break; /* shared memory of a multiprocessor */
-  case 97: *value = EMU_MOST_SHARED; break;        /* of a block at most */
-  case 106: *value = 32; break;                    /* blocks of a multiprocessor */
+  case 75: *value = arch() / 10; break;
+  case 76: *value = arch() % 10; break;
+  case 81:
+    *value = static_cast<int>(most_shared() + block_costs());
+    break;                                                  /* shared memory of a multiprocessor */
+  case 97: *value = static_cast<int>(most_shared()); break; /* of a block at most */
+  case 106: *value = 32; break;                             /* blocks of a multiprocessor */
   default: emu_fatal("device attribute %d is not known here", attribute);
   }
   return CUDA_SUCCESS;
@@ -578,7 +594,7 @@ CUresult cuKernelSetAttribute(CUfunction_attribute attribute, int value, CUkerne
   if (CUresult result = check_kernel(c, kernel, device)) return result;
   if (attribute != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES)
     emu_fatal("kernel attribute %d cannot be set here", attribute);
-  if (value < 0 || static_cast<size_t>(value) > EMU_MOST_SHARED) return CUDA_ERROR_INVALID_VALUE;
+  if (value < 0 || static_cast<size_t>(value) > most_shared()) return CUDA_ERROR_INVALID_VALUE;
   kernel->shared[device] = static_cast<size_t>(value);
   return CUDA_SUCCESS;
 }
@@ -593,7 +609,7 @@ CUresult cuKernelGetAttribute(int *value, CUfunction_attribute attribute, CUkern
   case CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES:
   case CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES: *value = 0; break;
   case CU_FUNC_ATTRIBUTE_NUM_REGS: *value = 32; break;
-  case CU_FUNC_ATTRIBUTE_BINARY_VERSION: *value = setting("SUMAC_EMU_ARCH", 90); break;
+  case CU_FUNC_ATTRIBUTE_BINARY_VERSION: *value = arch(); break;
   case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
     *value = static_cast<int>(kernel->shared[device]);
     break;
@@ -609,7 +625,7 @@ CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, CUfunction fun
   CUkernel kernel = reinterpret_cast<CUkernel>(function);
   if (!valid(kernel)) return INVALID_HANDLE;
   if (threads <= 0) return CUDA_ERROR_INVALID_VALUE;
-  size_t by_shared = (EMU_MOST_SHARED + 1024) / (shared + 1024);
+  size_t by_shared = (most_shared() + block_costs()) / std::max<size_t>(shared + block_costs(), 1);
   *blocks = shared <= kernel->shared[ordinal(current.back())]
                 ? std::min({32, 2048 / threads, static_cast<int>(by_shared)})
                 : 0;
@@ -910,6 +926,17 @@ CUresult cuEventRecord(CUevent event, CUstream handle) {
     event->recorded = true;
     event->time = std::chrono::steady_clock::now();
   });
+}
+
+/* Streams do at once what they are told, so there is nothing to wait for. */
+CUresult cuStreamWaitEvent(CUstream handle, CUevent event, unsigned flags) {
+  call c(__func__, CONTEXT);
+  CUstream stream;
+  if (CUresult result = check_event(c, event)) return result;
+  if (CUresult result = check_stream(c, handle, &stream)) return result;
+  if (stream->graph != nullptr || event->captured != nullptr || flags != 0)
+    emu_fatal("waiting for events is not known in captures");
+  return implicit(stream);
 }
 
 /* Whatever was recorded is over. */

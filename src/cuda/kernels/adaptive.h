@@ -14,7 +14,7 @@
 #ifndef SUMAC_KERNEL_ADAPTIVE_H
 #define SUMAC_KERNEL_ADAPTIVE_H
 
-#include "elements.h"
+#include "finish.h"
 
 enum {
   /* Elements of a warp's tile that are added one by one, since one warp's delay is the whole launch's: lone
@@ -23,6 +23,9 @@ enum {
   /* Data that keeps failing is not tried on the fast path for a while. */
   FAILURES_IN_A_ROW = 2,
   TILES_SKIPPED = 15,
+  /* Elements that a warp adds one by one until its words are carried over: each is below 2^34 in any word, so
+   * the words of all 2^14 warps that a launch may have still add up to less than 2^63. */
+  MOST_ALONE = 1 << 14,
   NO_PLACE = -100000
 };
 
@@ -36,7 +39,12 @@ struct rare_state {
   u32 skip, failures, count; /* tiles not to try; failures in a row; the sum's count after the last one */
   u32 waiting;               /* elements a lane has added to its column since the last flush */
   u32 binned;                /* bins are in use */
+  u32 alone;                 /* elements added one by one since words were carried over */
 };
+static_assert(2 * sizeof(rare_state) <= SUMAC_STATE_BYTES, "a sum's and squares'");
+
+template <int N> DEVICE_COLD void carry_words(u64 *limb) { settle_words<N>(limb); }
+
 /* LIMB, COUNTS: of the warp's words, COUNTS -1 for squares, whose sums count. STATE, BINS: bytes. */
 template <int LIMB, int COUNTS, int STATE, int BINS> struct rare {
   char *warp;
@@ -46,7 +54,7 @@ template <int LIMB, int COUNTS, int STATE, int BINS> struct rare {
   MEMBER rare_state &state() const { return *(rare_state *)(warp + STATE); }
   MEMBER i64 *column(int columns) const { return (i64 *)(warp + BINS) + (lane_index() & (u32)(columns - 1)); }
   MEMBER void start() const {
-    if (lane_index() == 0) state() = rare_state{NO_PLACE, 0, 0, 0, 0, 0};
+    if (lane_index() == 0) state() = rare_state{NO_PLACE, 0, 0, 0, 0, 0, 0};
   }
   /* All lanes hold the same. */
   MEMBER void set_place(int place) const {
@@ -71,6 +79,15 @@ template <int LIMB, int COUNTS, int STATE, int BINS> struct rare {
     warp_barrier();
     return full;
   }
+  /* The warp has added `elements` more to its words one by one. */
+  template <int N> MEMBER void count_alone(u32 elements) const {
+    u32 alone = state().alone + elements;
+    bool full = alone > MOST_ALONE;
+    warp_barrier();
+    if (lane_index() == 0) state().alone = full ? 0 : alone;
+    warp_barrier();
+    if (full) carry_words<N>(limb());
+  }
   /* Sum of bin k over all columns, which lanes begin at different places. */
   MEMBER i64 bin_total(int k, int columns) const {
     const i64 *row = (const i64 *)(warp + BINS) + k * columns;
@@ -94,11 +111,12 @@ template <class R, class S, class TILE> DEVICE_COLD void adapt(const R r, S *sum
     u32 misses = 0;
 #pragma unroll 1
     for (int k = 0; k < S::elements; k++) misses += !s.fits(t, k);
-    if (warp_add(misses) <= MOST_SPILLED) {
+    u32 missed = warp_add(misses);
+    if (missed <= MOST_SPILLED) {
 #pragma unroll 1
       for (int k = 0; k < S::elements && misses; k++)
         if (!s.fits(t, k)) s.spill(r, t, k);
-      warp_barrier();
+      r.template count_alone<S::words::limbs>(missed);
       s.add(t);
       return;
     }

@@ -236,7 +236,7 @@ template <int TYPE, int MAP, int U> struct folded_sum {
     if (!binned) {
 #pragma unroll 1
       for (int k = 0; k < elements; k++) spill(r, t, k);
-      warp_barrier();
+      r.template count_alone<words::limbs>(32 * elements);
       return;
     }
     r.use_bins(BINS, COLUMNS);

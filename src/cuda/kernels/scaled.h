@@ -11,6 +11,7 @@
 
 template <int TYPE, int MAP, int U> struct scaled_sum {
   typedef tile<U, false> tile_type;
+  typedef words_of<TYPE, MAP> words;
   static constexpr int elements = U * element<TYPE>::per_vector, bias = sumac_types[TYPE].sum.bias;
   static constexpr bool halves = element<TYPE>::size == 2;
   static constexpr int BITS = 51, MANTISSA = 23, HEAD = 4, LEAST = -126, MOST = 77;
