@@ -384,7 +384,8 @@ SUMAC_API sumac_status sumac_state_add(sumac_state *state, const sumac_tensor *x
 /* Adds `count` tensors, or pairs, in one call: x[i] (and y[i]; y may be NULL unless KIND_DOT). All are
  * checked before any is added, and on failure nothing has been added. Errors: ERR_ARGUMENT (shapes, NULL,
  * more than 2^62 elements), ERR_UNSUPPORTED (a dtype beyond the state's range, x and y of different dtypes),
- * ERR_FORMAT (words that were written to are not valid), ERR_MEMORY. */
+ * ERR_FORMAT (words that were written to are not valid), ERR_MEMORY. On a device, up to 500 contiguous
+ * tensors of one dtype are one launch. */
 SUMAC_API sumac_status sumac_state_add_many(sumac_state *state, size_t count, const sumac_tensor *const *x,
                                             const sumac_tensor *const *y);
 

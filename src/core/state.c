@@ -195,31 +195,38 @@ sumac_status sumac_state_add_many(sumac_state *state, size_t count, const sumac_
     return sumac_fail(SUMAC_ERR_ARGUMENT, "sumac_state_add_many: x is NULL, but count is not 0");
   if ((status = settle(state))) return status;
   int64_t *c = counters(state), n = c[0];
+  uint32_t types = 0;
   for (size_t i = 0; i < count; i++) {
     if ((status = check_tensor(state, x[i], y ? y[i] : NULL, &vx, &vy))) return status;
     if (vx.n > ((int64_t)1 << 62) - n)
       return sumac_fail(SUMAC_ERR_ARGUMENT, "sumac_state_add: the state would hold more than 2^62 elements");
     n += vx.n;
+    types |= 1u << vx.type;
   }
   /* All of it, or nothing of it: the sums are gathered beside the state. */
   int64_t limb[2 * SUMAC_MAX_LIMBS] = {0};
   struct sumac_state_sums sums = {state->format, state->square, limb, limb + state->format.limbs, {0}};
   bool all[SUMAC_MAX_DIMS];
   memset(all, 1, sizeof all);
-  for (size_t i = 0; i < count; i++) {
-    bool pair = state->kind == SUMAC_KIND_DOT;
-    if ((status = check_tensor(state, x[i], y ? y[i] : NULL, &vx, &vy))) return status;
-    struct sumac_plan plan;
-    plan.map = (enum sumac_map)state->kind;
-    plan.acc = SUMAC_ACC_EXACT;
-    plan.type = vx.type;
-    plan.skip_nan = false;
-    sumac_plan_dims(&plan, &vx, pair ? &vy : NULL, all);
-    plan.stream = state->stream;
-    status = plan.device == SUMAC_HOST ? sumac_cpu_accumulate(state->context, &plan, &sums)
-                                       : sumac_cuda_accumulate(&plan, &sums);
-    if (status) return status;
-  }
+  struct sumac_cuda_batch batch;
+  batch.count = 0;
+  for (unsigned type = 0; type < SUMAC_TYPES; type++) /* what is of one type is one launch on a device */
+    for (size_t i = 0; i < count && types >> type & 1; i++) {
+      bool pair = state->kind == SUMAC_KIND_DOT;
+      if ((status = check_tensor(state, x[i], y ? y[i] : NULL, &vx, &vy))) return status;
+      if (vx.type != type) continue;
+      struct sumac_plan plan;
+      plan.map = (enum sumac_map)state->kind;
+      plan.acc = SUMAC_ACC_EXACT;
+      plan.type = vx.type;
+      plan.skip_nan = false;
+      sumac_plan_dims(&plan, &vx, pair ? &vy : NULL, all);
+      plan.stream = state->stream;
+      status = plan.device == SUMAC_HOST ? sumac_cpu_accumulate(state->context, &plan, &sums)
+                                         : sumac_cuda_accumulate(&batch, &plan, &sums);
+      if (status) return status;
+    }
+  if ((status = sumac_cuda_accumulate_rest(&batch, &sums))) return status;
   for (int i = 0; i < limb_count(state); i++) state->word[i] += limb[i];
   c[0] += sums.counts.n;
   c[1] += sums.counts.nan;

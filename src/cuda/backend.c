@@ -301,24 +301,27 @@ static sumac_status range_flag(struct sumac_cuda_device *d, uint32_t **flag) {
 /* Exact ones, in f64, in f32. */
 enum { SUMS = SUMAC_ACC_F32 + 1, ACCUMULATING = SUMAC_M_MOMENTS + 1 };
 
-#define AT(A, MAP, T) 2 * ((SUMAC_ACC_##A * ACCUMULATING + SUMAC_M_##MAP) * SUMAC_TYPES + SUMAC_T_##T)
+enum layout { DENSE, STRIDED, MANY, LAYOUTS };
+
+#define AT(A, MAP, T) LAYOUTS *((SUMAC_ACC_##A * ACCUMULATING + SUMAC_M_##MAP) * SUMAC_TYPES + SUMAC_T_##T)
 /* clang-format off */
-#define NAME(A, MAP, TEXT, T) [AT(A, MAP, T)] = TEXT #T, [AT(A, MAP, T) + 1] = TEXT #T "_strided",
+#define NAME(A, MAP, TEXT, T) [AT(A, MAP, T)] = TEXT #T, [AT(A, MAP, T) + STRIDED] = TEXT #T "_strided",
+#define EXACT(MAP, TEXT, T) NAME(EXACT, MAP, TEXT, T) [AT(EXACT, MAP, T) + MANY] = TEXT #T "_many",
 /* clang-format on */
-static const char *const names[2 * SUMS * ACCUMULATING * SUMAC_TYPES] = {
-#define SUMAC_DTYPE(ID, ...) NAME(EXACT, SUM, "sumac_exact_sum_", ID)
+static const char *const names[LAYOUTS * SUMS * ACCUMULATING * SUMAC_TYPES] = {
+#define SUMAC_DTYPE(ID, ...) EXACT(SUM, "sumac_exact_sum_", ID)
 #include "model/dtypes.def"
 #undef SUMAC_DTYPE
-#define SUMAC_DTYPE(ID, ...) NAME(EXACT, ABS, "sumac_exact_abs_", ID)
+#define SUMAC_DTYPE(ID, ...) EXACT(ABS, "sumac_exact_abs_", ID)
 #include "model/dtypes.def"
 #undef SUMAC_DTYPE
-#define SUMAC_DTYPE(ID, ...) NAME(EXACT, SQUARE, "sumac_exact_square_", ID)
+#define SUMAC_DTYPE(ID, ...) EXACT(SQUARE, "sumac_exact_square_", ID)
 #include "model/dtypes.def"
 #undef SUMAC_DTYPE
-#define SUMAC_DTYPE(ID, ...) NAME(EXACT, DOT, "sumac_exact_dot_", ID)
+#define SUMAC_DTYPE(ID, ...) EXACT(DOT, "sumac_exact_dot_", ID)
 #include "model/dtypes.def"
 #undef SUMAC_DTYPE
-#define SUMAC_DTYPE(ID, ...) NAME(EXACT, MOMENTS, "sumac_exact_moments_", ID)
+#define SUMAC_DTYPE(ID, ...) EXACT(MOMENTS, "sumac_exact_moments_", ID)
 #include "model/dtypes.def"
 #undef SUMAC_DTYPE
 #define SUMAC_PLAIN(A, T) NAME(A, SUM, "sumac_" #A "_sum_", T)
@@ -344,14 +347,14 @@ bool sumac_cuda_is_plain(enum sumac_acc acc, enum sumac_type type) {
 
 static bool is_plain(const struct sumac_plan *plan) { return sumac_cuda_is_plain(plan->acc, plan->type); }
 
-static int kernel_index(enum sumac_acc acc, enum sumac_map map, enum sumac_type type, bool strided) {
+static int kernel_index(enum sumac_acc acc, enum sumac_map map, enum sumac_type type, enum layout layout) {
   int sum = sumac_cuda_is_plain(acc, type) ? (int)acc : SUMAC_ACC_EXACT;
-  return 2 * ((sum * ACCUMULATING + (int)map) * SUMAC_TYPES + (int)type) + strided;
+  return LAYOUTS * ((sum * ACCUMULATING + (int)map) * SUMAC_TYPES + (int)type) + (int)layout;
 }
 
 const char *sumac_cuda_kernel_name(enum sumac_acc acc, enum sumac_map map, enum sumac_type type,
                                    bool strided) {
-  return names[kernel_index(acc, map, type, strided)];
+  return names[kernel_index(acc, map, type, strided ? STRIDED : DENSE)];
 }
 
 /* ---- launches */
@@ -372,33 +375,28 @@ static int block_bytes(const struct sumac_plan *plan, int threads) {
   return is_plain(plan) ? sumac_plain_bytes(threads) : sumac_block_bytes(plan->type, plan->map, threads);
 }
 
-/* Threads a block and blocks. `vectors` of 16 bytes are to be read. Small inputs take one block, so that
- * nothing needs to be merged; then as many as there are tiles; then as many as the device holds. */
-static void choose_shape(const struct sumac_cuda_device *d, const struct sumac_plan *plan, uint64_t vectors,
-                         int loads, int *threads, int *blocks) {
-  int most = most_threads(plan);
-  if (vectors <= 1024)
-    *threads = 256;
-  else if (vectors <= 1 << 16)
-    *threads = 128;
-  else
-    *threads = most;
-  if (vectors < (uint64_t)*threads * (uint64_t)loads)
-    *threads = (int)((vectors + (uint64_t)loads - 1) / (uint64_t)loads + 31) / 32 * 32;
-  if (*threads < 32) *threads = 32;
-  if (*threads > most) *threads = most;
-  while (*threads > 32 && block_bytes(plan, *threads) > d->shared_block) *threads -= 32;
-  if (sumac_cuda_threads) *threads = sumac_cuda_threads;
-  int shared = block_bytes(plan, *threads);
-  int resident = least_blocks(plan) * most / *threads;
+/* Threads a block, for `vectors` of 16 bytes to be read. */
+static int choose_threads(const struct sumac_cuda_device *d, const struct sumac_plan *plan, uint64_t vectors,
+                          int loads) {
+  int most = most_threads(plan), threads = vectors <= 1024 ? 256 : vectors <= 1 << 16 ? 128 : most;
+  if (vectors < (uint64_t)threads * (uint64_t)loads)
+    threads = (int)((vectors + (uint64_t)loads - 1) / (uint64_t)loads + 31) / 32 * 32;
+  if (threads < 32) threads = 32;
+  if (threads > most) threads = most;
+  while (threads > 32 && block_bytes(plan, threads) > d->shared_block) threads -= 32;
+  return sumac_cuda_threads ? sumac_cuda_threads : threads;
+}
+
+/* Blocks: as many as there are tiles, or as the device holds. */
+static int choose_blocks(const struct sumac_cuda_device *d, const struct sumac_plan *plan, uint64_t tiles,
+                         int threads) {
+  int shared = block_bytes(plan, threads), resident = least_blocks(plan) * most_threads(plan) / threads;
   if (resident > d->shared / (shared + 1024)) resident = d->shared / (shared + 1024);
   if (resident < 1) resident = 1;
-  uint64_t tile = (uint64_t)*threads * (uint64_t)loads, want = (vectors + tile - 1) / tile;
   uint64_t held = (uint64_t)d->info.multiprocessors * (uint64_t)resident;
   if (held > SUMAC_BLOCKS) held = SUMAC_BLOCKS;
-  *blocks = (int)(vectors <= 1024 ? 1 : want < held ? want : held);
-  if (*blocks < 1) *blocks = 1;
-  if (sumac_cuda_blocks) *blocks = sumac_cuda_blocks;
+  int blocks = (int)(tiles < held ? tiles : held);
+  return sumac_cuda_blocks ? sumac_cuda_blocks : blocks < 1 ? 1 : blocks;
 }
 
 static bool is_dense(const struct sumac_plan *plan) {
@@ -418,18 +416,46 @@ static bool is_aligned(const struct sumac_plan *plan) {
   return all % (uintptr_t)size == 0;
 }
 
-static sumac_status launch(struct sumac_cuda_device *d, const struct sumac_plan *plan, CUstream stream,
-                           struct sumac_launch_strided *a) {
-  bool strided = !is_dense(plan);
-  int index = kernel_index(plan->acc, plan->map, plan->type, strided), threads = 0, blocks = 0;
+/* Vectors of 16 bytes that n elements from x on fill or touch. */
+static uint64_t vectors_of(const struct sumac_plan *plan, uint64_t n) {
+  return (n + 15) / (uint64_t)(16 / sumac_types[plan->type].size);
+}
+
+/* `a` is the kernel's argument, of which it takes as much as it knows. */
+static sumac_status start(struct sumac_cuda_device *d, const struct sumac_plan *plan, enum layout layout,
+                          int threads, int blocks, void *a) {
+  int index = kernel_index(plan->acc, plan->map, plan->type, layout);
   CUkernel kernel = NULL;
   sumac_status status = sumac_cuda_kernel(d, index, names[index], &kernel);
   if (status) return status;
+  CUlaunchAttribute overlap = {.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION};
+  overlap.value.programmaticStreamSerializationAllowed = 1;
+  CUlaunchConfig config = {.gridDimX = (unsigned)blocks,
+                           .gridDimY = 1,
+                           .gridDimZ = 1,
+                           .blockDimX = (unsigned)threads,
+                           .blockDimY = 1,
+                           .blockDimZ = 1,
+                           .sharedMemBytes = (unsigned)block_bytes(plan, threads),
+                           .hStream = plan->stream,
+                           .attrs = &overlap,
+                           .numAttrs = 1};
+  void *arguments[] = {a};
+  CUresult result = d->driver->cuLaunchKernelEx(&config, (CUfunction)(void *)kernel, arguments, NULL);
+  return result == CUDA_SUCCESS ? SUMAC_OK : sumac_driver_fail("a reduction cannot be launched", result);
+}
+
+static sumac_status launch(struct sumac_cuda_device *d, const struct sumac_plan *plan,
+                           struct sumac_launch_strided *a) {
+  bool strided = !is_dense(plan);
   int loads = strided ? 1 : loads_of(plan);
-  uint64_t vectors = (a->base.n + 15) / (uint64_t)(16 / sumac_types[plan->type].size);
-  choose_shape(d, plan, vectors, loads, &threads, &blocks);
+  uint64_t vectors = vectors_of(plan, a->base.n);
+  int threads = choose_threads(d, plan, vectors, loads);
   uint64_t head = (uintptr_t)a->base.x % 16, bytes = head + a->base.n * sumac_types[plan->type].size,
-           tile = 16 * (uint64_t)threads * (uint64_t)loads;
+           vectors_a_tile = (uint64_t)threads * (uint64_t)loads, tile = 16 * vectors_a_tile;
+  /* Small inputs take one block, so that nothing needs to be merged. */
+  int blocks =
+      choose_blocks(d, plan, vectors <= 1024 ? 1 : (vectors + vectors_a_tile - 1) / vectors_a_tile, threads);
   a->base.tiles = bytes / tile;
   bool edge = bytes % tile != 0;
   if (head && edge && a->base.tiles && blocks == 1)
@@ -442,21 +468,32 @@ static sumac_status launch(struct sumac_cuda_device *d, const struct sumac_plan 
     memcpy(a->shape, plan->inner.shape, sizeof a->shape);
     memcpy(a->stride, plan->inner.stride, sizeof a->stride);
   }
-  CUlaunchAttribute overlap = {.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION};
-  overlap.value.programmaticStreamSerializationAllowed = 1;
-  CUlaunchConfig config = {.gridDimX = (unsigned)blocks,
-                           .gridDimY = 1,
-                           .gridDimZ = 1,
-                           .blockDimX = (unsigned)threads,
-                           .blockDimY = 1,
-                           .blockDimZ = 1,
-                           .sharedMemBytes = (unsigned)block_bytes(plan, threads),
-                           .hStream = stream,
-                           .attrs = &overlap,
-                           .numAttrs = 1};
-  void *arguments[] = {a}; /* a dense kernel takes its first part */
-  CUresult result = d->driver->cuLaunchKernelEx(&config, (CUfunction)(void *)kernel, arguments, NULL);
-  return result == CUDA_SUCCESS ? SUMAC_OK : sumac_driver_fail("a reduction cannot be launched", result);
+  return start(d, plan, strided ? STRIDED : DENSE, threads, blocks, a);
+}
+
+/* All tensors of a batch. Each counts as half a tile at least, since it takes one. */
+static sumac_status launch_many(struct sumac_cuda_device *d, const struct sumac_cuda_batch *batch,
+                                struct sumac_launch_many *a) {
+  const struct sumac_plan *plan = &batch->plan;
+  uint64_t vectors = 0, size = sumac_types[plan->type].size;
+  int loads = loads_of(plan);
+  for (int i = 0; i < batch->count; i++) {
+    uint64_t own = vectors_of(plan, batch->tensor[i].n);
+    vectors += own < 512 ? 512 : own;
+  }
+  int threads = choose_threads(d, plan, vectors, loads);
+  uint64_t tile = 16 * (uint64_t)threads * (uint64_t)loads;
+  a->base.n = a->base.tiles = 0;
+  a->base.repeat = 1;
+  a->count = (uint64_t)batch->count;
+  for (int i = 0; i < batch->count; i++) {
+    const char *x = batch->tensor[i].data[0];
+    uint64_t n = batch->tensor[i].n;
+    a->part[i] = (struct sumac_part){x, batch->tensor[i].data[1], n, a->base.tiles};
+    a->base.n += n;
+    a->base.tiles += ((uintptr_t)x % 16 + n * size + tile - 1) / tile;
+  }
+  return start(d, plan, MANY, threads, choose_blocks(d, plan, a->base.tiles, threads), a);
 }
 
 static void fill(struct sumac_launch *a, const struct sumac_plan *plan) {
@@ -482,7 +519,7 @@ static sumac_status reduce_one(struct sumac_cuda_device *d, const struct sumac_p
   sumac_status status = find_workspace(d, stream, reply != NULL, &w);
   if (!status && w) {
     a.base.work = w->work;
-    status = launch(d, plan, stream, &a);
+    status = launch(d, plan, &a);
   }
   release_workspace(d, stream, w);
   if (status || !reply) return status;
@@ -556,45 +593,82 @@ static void add_limbs(int64_t *to, struct sumac_format f, const int64_t *from, s
   sumac_carry(to, f.limbs);
 }
 
-sumac_status sumac_cuda_accumulate(const struct sumac_plan *plan, struct sumac_state_sums *into) {
+/* Adds the words that a launch has left in a reply. */
+static void add_reply(const struct sumac_plan *plan, const struct reply *reply,
+                      struct sumac_state_sums *into) {
+  const struct sumac_type_info *t = &sumac_types[plan->type];
+  bool moments = plan->map == SUMAC_M_MOMENTS;
+  struct sumac_format own = sumac_is_product(plan->map) ? t->product : t->sum;
+  const int64_t *word = (const int64_t *)reply->word, *square = word + own.limbs,
+                *count = square + (moments ? t->product.limbs : 0);
+  add_limbs(into->sum_limb, into->sum, word, own);
+  if (moments) add_limbs(into->square_limb, into->square, square, t->product);
+  struct sumac_counts c = {count[0], count[1], count[2], count[3], count[4]};
+  sumac_counts_add(&into->counts, &c);
+}
+
+/* Launches a batch, or the plan alone if there is none, and waits for it. */
+static sumac_status accumulate(struct sumac_cuda_batch *batch, const struct sumac_plan *plan,
+                               struct sumac_state_sums *into) {
   struct sumac_cuda_device *d = NULL;
   struct reply *reply = NULL;
+  struct workspace *w = NULL;
   bool pushed = false;
+  union {
+    struct sumac_launch base;
+    struct sumac_launch_strided one;
+    struct sumac_launch_many many;
+  } a;
   sumac_status status;
+  if (batch) plan = &batch->plan;
   if ((status = sumac_cuda_device(plan->device, &d)) || (status = sumac_cuda_enter(d, &pushed)))
     return status;
-  if (!(status = take_reply(d, &reply))) {
-    struct sumac_launch_strided a;
+  if (!(status = take_reply(d, &reply)) && !(status = find_workspace(d, plan->stream, true, &w)) && w) {
     memset(&a.base, 0, sizeof a.base);
-    fill(&a.base, plan);
     a.base.add_words = 1;
     a.base.out = reply->word;
-    struct workspace *w = NULL;
-    status = find_workspace(d, plan->stream, true, &w);
-    if (!status && w) {
-      a.base.work = w->work;
-      status = launch(d, plan, plan->stream, &a);
-    }
+    a.base.work = w->work;
+    if (!batch) fill(&a.base, plan);
+    status = batch ? launch_many(d, batch, &a.many) : launch(d, plan, &a.one);
     release_workspace(d, plan->stream, w);
     if (!status) {
       CUresult result = synchronise(d->driver, plan->stream);
-      if (result != CUDA_SUCCESS) status = sumac_driver_fail("a reduction failed on the device", result);
+      if (result == CUDA_SUCCESS)
+        add_reply(plan, reply, into);
+      else
+        status = sumac_driver_fail("a reduction failed on the device", result);
     }
-    if (!status) {
-      const struct sumac_type_info *t = &sumac_types[plan->type];
-      bool moments = plan->map == SUMAC_M_MOMENTS;
-      struct sumac_format own = sumac_is_product(plan->map) ? t->product : t->sum;
-      const int64_t *word = (const int64_t *)reply->word, *square = word + own.limbs,
-                    *count = square + (moments ? t->product.limbs : 0);
-      add_limbs(into->sum_limb, into->sum, word, own);
-      if (moments) add_limbs(into->square_limb, into->square, square, t->product);
-      struct sumac_counts c = {count[0], count[1], count[2], count[3], count[4]};
-      sumac_counts_add(&into->counts, &c);
-    }
-    return_reply(d, reply);
   }
+  return_reply(d, reply);
   sumac_cuda_leave(d, pushed);
   return status;
+}
+
+sumac_status sumac_cuda_accumulate_rest(struct sumac_cuda_batch *batch, struct sumac_state_sums *into) {
+  int count = batch->count;
+  batch->count = 0;
+  if (count == 0) return SUMAC_OK;
+  if (count == 1) return accumulate(NULL, &batch->plan, into);
+  batch->count = count;
+  sumac_status status = accumulate(batch, NULL, into);
+  batch->count = 0;
+  return status;
+}
+
+sumac_status sumac_cuda_accumulate(struct sumac_cuda_batch *batch, const struct sumac_plan *plan,
+                                   struct sumac_state_sums *into) {
+  if (plan->inner.n == 0 || plan->repeat == 0) return SUMAC_OK;
+  if (!is_dense(plan) || plan->repeat != 1) return accumulate(NULL, plan, into);
+  if (batch->count == SUMAC_TENSORS ||
+      (batch->count && (batch->plan.type != plan->type || batch->plan.device != plan->device))) {
+    sumac_status status = sumac_cuda_accumulate_rest(batch, into);
+    if (status) return status;
+  }
+  batch->plan = *plan;
+  batch->tensor[batch->count].data[0] = plan->data[0];
+  batch->tensor[batch->count].data[1] = plan->data[1];
+  batch->tensor[batch->count++].n = (uint64_t)plan->inner.n;
+  return SUMAC_OK;
 }
 
 sumac_status sumac_cuda_check(int ordinal) {

@@ -6,12 +6,25 @@
 #define SUMAC_CUDA_BACKEND_H
 
 #include "core/core.h"
+#include "cuda/launch.h"
 
 /* Runs the plan, whose data lie on plan->device, on plan->stream. Asynchronous where out_on_device. */
 sumac_status sumac_cuda_reduce(const struct sumac_plan *plan);
 
-/* As sumac_cpu_accumulate. Synchronises. */
-sumac_status sumac_cuda_accumulate(const struct sumac_plan *plan, struct sumac_state_sums *into);
+/* As sumac_cpu_accumulate, and synchronises; but plans of contiguous tensors of one type are first collected,
+ * and added by one launch: the last of them by sumac_cuda_accumulate_rest(). A batch begins with count 0, and
+ * takes plans of one map and one stream. */
+struct sumac_cuda_batch {
+  struct sumac_plan plan; /* the last one */
+  int count;
+  struct {
+    const char *data[2];
+    uint64_t n;
+  } tensor[SUMAC_TENSORS];
+};
+sumac_status sumac_cuda_accumulate(struct sumac_cuda_batch *batch, const struct sumac_plan *plan,
+                                   struct sumac_state_sums *into);
+sumac_status sumac_cuda_accumulate_rest(struct sumac_cuda_batch *batch, struct sumac_state_sums *into);
 
 /* The sticky range flag of asynchronous results: ERR_RANGE if it was up, and down afterwards. */
 sumac_status sumac_cuda_check(int device);

@@ -128,4 +128,17 @@ struct sumac_launch_strided {
   int64_t shape[SUMAC_MAX_DIMS], stride[2][SUMAC_MAX_DIMS];
 };
 
+/* The same of many tensors of contiguous elements: their tiles, whole or not, follow each other. The table
+ * travels with the launch, 16 of the 32 KB that arguments may have, so nothing else needs to be copied. */
+enum { SUMAC_TENSORS = 500 };
+struct sumac_part {
+  const char *x, *y;
+  uint64_t n, tile; /* and the first of its tiles */
+};
+struct sumac_launch_many {
+  struct sumac_launch base; /* n and tiles: of all */
+  uint64_t count;
+  struct sumac_part part[SUMAC_TENSORS];
+};
+
 #endif

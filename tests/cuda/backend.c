@@ -330,6 +330,54 @@ static void states(void **state) {
   ok(cu->cuStreamDestroy_v2(stream));
 }
 
+/* Many tensors at once: a launch for each type of contiguous ones, and the words of one by one. */
+static void many_tensors(void **state) {
+  (void)state;
+  EMULATOR(uint64_t, emu_launches, (void));
+  enum { TENSORS = 620, REACH = 3000 };
+  const sumac_dtype types[] = {SUMAC_F64, SUMAC_F32, SUMAC_BF16, SUMAC_F16, SUMAC_I8};
+  static sumac_tensor tx[2][TENSORS], ty[2][TENSORS];
+  const sumac_tensor *x[2][TENSORS], *y[2][TENSORS];
+  static int64_t n[TENSORS];
+  CUstream stream;
+  ok(cu->cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+  for (int kind = SUMAC_KIND_SUM; kind <= SUMAC_KIND_MOMENTS; kind++)
+    for (int mixed = 0; mixed < 2; mixed++) {
+      unsigned char bytes[2][4096];
+      struct pair p[5];
+      sumac_state *s[2];
+      uint64_t launches = 0;
+      for (int t = 0; t < 5; t++) pair_make(&p[t], types[t], DATA_WIDE, REACH);
+      for (int i = 0; i < TENSORS; i++) {
+        struct pair *of = &p[mixed ? i % 5 : 1];
+        int64_t at = i * 37 % 2000, size = of->x.tensor.dtype.bits / 8;
+        n[i] = i % 9 == 0 ? 0 : i % 50 == 1 ? REACH - at : i % 13;
+        const sumac_tensor *from[4] = {&of->x.tensor, &of->dx.tensor, &of->y.tensor, &of->dy.tensor};
+        sumac_tensor *to[4] = {&tx[0][i], &tx[1][i], &ty[0][i], &ty[1][i]};
+        for (int k = 0; k < 4; k++) {
+          *to[k] = *from[k];
+          to[k]->byte_offset += (uint64_t)(at * size);
+          to[k]->shape = &n[i];
+        }
+        for (int side = 0; side < 2; side++) x[side][i] = &tx[side][i], y[side][i] = &ty[side][i];
+      }
+      for (int side = 0; side < 2; side++) {
+        done(sumac_state_create(NULL, (sumac_kind)kind, SUMAC_F64, &s[side]));
+        done(sumac_state_set_stream(s[side], stream));
+        if (emu_launches) launches = emu_launches();
+        done(sumac_state_add_many(s[side], TENSORS, x[side], kind == SUMAC_KIND_DOT ? y[side] : NULL));
+      }
+      /* 509 have elements: more than one launch takes */
+      if (emu_launches) assert_int_equal(emu_launches() - launches, mixed ? 5 : 2);
+      size_t size = sumac_state_size(s[0]);
+      for (int side = 0; side < 2; side++) done(sumac_state_write(s[side], bytes[side], size));
+      if (memcmp(bytes[0], bytes[1], size) != 0) fail_msg("kind %d, mixed %d: bytes differ", kind, mixed);
+      for (int side = 0; side < 2; side++) sumac_state_destroy(s[side]);
+      for (int t = 0; t < 5; t++) pair_free(&p[t]);
+    }
+  ok(cu->cuStreamDestroy_v2(stream));
+}
+
 /* ---- speed that results do not show */
 
 enum { OUTLIERS_APART = 9973 };
@@ -727,6 +775,7 @@ int main(int argc, char **argv) {
                                                                     cmocka_unit_test(many_streams),
                                                                     cmocka_unit_test(range_flag),
                                                                     cmocka_unit_test(states),
+                                                                    cmocka_unit_test(many_tensors),
                                                                     cmocka_unit_test(outliers_are_cheap),
                                                                     cmocka_unit_test(the_same_again),
                                                                     cmocka_unit_test(threads),

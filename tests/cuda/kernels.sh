@@ -10,8 +10,8 @@ trap 'rm -rf "$work"' EXIT
   -o "$work/kernels.ptx" "$source/src/cuda/kernels/kernels.cu"
 
 sed -n 's/^\.visible \.entry \([A-Za-z0-9_]*\).*/\1/p' "$work/kernels.ptx" | sort >"$work/compiled"
-tr -c '[:alnum:]_' '\n' <"$emulated" | grep -x 'sumac_[A-Za-z0-9]*_[a-z]*_[A-Z0-9]*\(_strided\)\{0,1\}' |
-  sort -u >"$work/emulated"
+tr -c '[:alnum:]_' '\n' <"$emulated" |
+  grep -Ex 'sumac_[A-Za-z0-9]*_[a-z]*_[A-Z0-9]*(_strided|_many)?' | sort -u >"$work/emulated"
 [ -s "$work/compiled" ]
 diff "$work/compiled" "$work/emulated"
 
@@ -24,7 +24,8 @@ cat "$work/narrow"
 [ ! -s "$work/narrow" ] || failed=1
 
 # A kernel of each type, and of each map over two: all of them would take minutes.
-grep -E '_sum_[A-Z0-9a-z]*$|_(abs|square|dot)_F(64|32)$' "$work/compiled" >"$work/some"
+grep -E '_sum_[A-Z0-9a-z]*$|_(abs|square|dot)_F(64|32)$|_(sum|square)_F(64|32)_many$' \
+  "$work/compiled" >"$work/some"
 # shellcheck disable=SC2046
 "$nvcc" -cubin -arch=sm_90 -O3 -Xptxas -v $(sed 's/^/-Xptxas -e,/' "$work/some") -o "$work/cubin" \
   "$work/kernels.ptx" >"$work/log" 2>&1 || cat "$work/log"

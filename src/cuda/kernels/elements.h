@@ -112,8 +112,43 @@ DEVICE_COLD vec16 load_part(const char *p, int from, int to, vec16 fill) {
   return fill;
 }
 
+/* Vectors at the ends of x (and y), of which only some bytes are elements: put in their place. */
 template <int TYPE, int U, bool TWO>
-DEVICE_COLD void load_partial(const sumac_launch &a, u64 first, tile<U, TWO> *t);
+DEVICE_COLD void load_partial(const char *x, const char *y, u64 n, u64 first, tile<U, TWO> *t) {
+  u32 head = (u32)(u64)x & 15;
+  u64 end = head + n * element<TYPE>::size;
+#pragma unroll 1
+  for (int j = 0; j < U; j++) {
+    u64 i = first + block_threads() * j;
+    int from = i == 0 ? (int)head : 0, to = 16 * (i + 1) <= end ? 16 : 16 * i < end ? (int)(end - 16 * i) : 0;
+    if (from == 0 && (to == 0 || to == 16)) continue;
+    t->x[j] = load_part(x - head + 16 * i, from, to, neutral<TYPE>());
+    if constexpr (TWO) t->y[j] = load_part(y - head + 16 * i, from, to, vec16{{0, 0, 0, 0}});
+  }
+}
+
+/* A tile that holds an end of n contiguous elements, from this thread's vector `first` on. */
+template <int TYPE, int U, bool TWO>
+DEVICE void load_end(const char *x, const char *y, u64 n, u64 first, tile<U, TWO> &t) {
+  u32 head = (u32)(u64)x & 15;
+  u64 end = head + n * element<TYPE>::size, whole = end / 16;
+#pragma unroll
+  for (int j = 0; j < U; j++) {
+    u64 i = first + block_threads() * j;
+    bool is_whole = i < whole && (i || !head);
+    t.x[j] = neutral<TYPE>();
+    if constexpr (TWO) t.y[j] = vec16{{0, 0, 0, 0}};
+    if (is_whole) {
+      t.x[j] = load16(x - head + 16 * i);
+      if constexpr (TWO) t.y[j] = load16(y - head + 16 * i);
+    }
+  }
+  if (head || end % 16) {
+    tile<U, TWO> partial = t;
+    load_partial<TYPE>(x, y, n, first, &partial);
+    t = partial;
+  }
+}
 
 /* Contiguous elements, aligned to their size; y lies as x does in its 16 bytes. A block takes every grid-th
  * tile of U vectors a thread; one block begins with what is left behind the last whole tile. */
@@ -121,9 +156,7 @@ template <int TYPE, int U, bool TWO> struct dense_source {
   const char *x, *y; /* this thread's first vector of the tile */
   i64 left;          /* whole tiles from this one on */
 
-  static MEMBER u32 head(const sumac_launch &a) {
-    return (u32)(u64)a.x & 15;
-  } /* bytes of vector 0 before x */
+  static MEMBER u32 head(const sumac_launch &a) { return (u32)(u64)a.x & 15; } /* of vector 0, before x */
   static MEMBER u64 end(const sumac_launch &a) { return head(a) + a.n * element<TYPE>::size; }
   static MEMBER u32 vectors() { return block_threads() * U; } /* of a tile */
 
@@ -160,43 +193,57 @@ template <int TYPE, int U, bool TWO> struct dense_source {
       load(t);
       return true;
     }
-    u64 first = (edge ? a.tiles : 0) * vectors() + thread_index(), whole = end(a) / 16;
-#pragma unroll
-    for (int j = 0; j < U; j++) {
-      u64 i = first + block_threads() * j;
-      bool is_whole = i < whole && (i || !head(a));
-      t.x[j] = neutral<TYPE>();
-      if constexpr (TWO) t.y[j] = vec16{{0, 0, 0, 0}};
-      if (is_whole) {
-        t.x[j] = load16(x + (size_t)16 * block_threads() * j);
-        if constexpr (TWO) t.y[j] = load16(y + (size_t)16 * block_threads() * j);
-      }
-    }
-    if (head(a) || end(a) % 16) {
-      tile<U, TWO> partial = t;
-      load_partial<TYPE>(a, first, &partial);
-      t = partial;
-    }
+    load_end<TYPE>(a.x, a.y, a.n, (edge ? a.tiles : 0) * vectors() + thread_index(), t);
     if (edge) go(a, (u64)block_index() - grid_blocks());
     return true;
   }
 };
 
-/* Vectors at an end of the tensor, of which only some bytes are elements: put in their place. */
-template <int TYPE, int U, bool TWO>
-DEVICE_COLD void load_partial(const sumac_launch &a, u64 first, tile<U, TWO> *t) {
-  typedef dense_source<TYPE, U, TWO> source;
-  u32 head = source::head(a);
-  u64 end = source::end(a);
+/* Many tensors of such elements. */
+template <int TYPE, int U, bool TWO> struct many_source {
+  const sumac_launch_many &a;
+  u64 at;    /* tile */
+  u32 which; /* tensor */
+
+  MEMBER many_source(const sumac_launch_many &launch) : a(launch), at(block_index()), which(0) { find(); }
+  /* The last tensor that begins at this tile or before. */
+  MEMBER void find() {
+    u32 end = (u32)a.count;
 #pragma unroll 1
-  for (int j = 0; j < U; j++) {
-    u64 i = first + block_threads() * j;
-    int from = i == 0 ? (int)head : 0, to = 16 * (i + 1) <= end ? 16 : 16 * i < end ? (int)(end - 16 * i) : 0;
-    if (from == 0 && (to == 0 || to == 16)) continue;
-    t->x[j] = load_part(a.x - head + 16 * i, from, to, neutral<TYPE>());
-    if constexpr (TWO) t->y[j] = load_part(a.y - head + 16 * i, from, to, vec16{{0, 0, 0, 0}});
+    while (which + 1 < end) {
+      u32 middle = (which + end) / 2;
+      if (a.part[middle].tile <= at)
+        which = middle;
+      else
+        end = middle;
+    }
   }
-}
+  MEMBER bool is_over() const { return at >= a.base.tiles; }
+  MEMBER void next() {
+    at += grid_blocks();
+    find();
+  }
+  MEMBER bool load_first(const sumac_launch_many &, tile<U, TWO> &t) const {
+    if (is_over()) return false;
+    load(t);
+    return true;
+  }
+  MEMBER void load(tile<U, TWO> &t) const {
+    const sumac_part &p = a.part[which];
+    u64 tile_vectors = (u64)block_threads() * U, begin = (at - p.tile) * tile_vectors;
+    u32 head = (u32)(u64)p.x & 15;
+    if ((begin || !head) && 16 * (begin + tile_vectors) <= head + p.n * element<TYPE>::size) {
+#pragma unroll
+      for (int j = 0; j < U; j++) {
+        u64 offset = 16 * (begin + thread_index() + block_threads() * j) - head;
+        t.x[j] = load16(p.x + offset);
+        if constexpr (TWO) t.y[j] = load16(p.y + offset);
+      }
+    } else {
+      load_end<TYPE>(p.x, p.y, p.n, begin + thread_index(), t);
+    }
+  }
+};
 
 /* One element's bits, at any address unless all are known to be aligned. */
 template <int TYPE> DEVICE u64 load_bits(const char *p, bool aligned) {

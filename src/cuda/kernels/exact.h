@@ -311,6 +311,7 @@ DEVICE bool merge(const sumac_launch &a, const block_memory<TYPE, MAP> &m, bool 
 
 DEVICE const sumac_launch &base_of(const sumac_launch &a) { return a; }
 DEVICE const sumac_launch &base_of(const sumac_launch_strided &a) { return a.base; }
+DEVICE const sumac_launch &base_of(const sumac_launch_many &a) { return a.base; }
 
 /* Vectors a thread: elements of strided tensors come one by one, and there is nothing to be gained. */
 template <class ARGS, int TYPE, int MAP> struct loads {
