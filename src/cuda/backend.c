@@ -607,7 +607,7 @@ static void add_reply(const struct sumac_plan *plan, const struct reply *reply,
   sumac_counts_add(&into->counts, &c);
 }
 
-/* Launches a batch, or the plan alone if there is none, and waits for it. */
+/* Launches a batch, whose last plan this is, or the plan alone if there is none, and waits for it. */
 static sumac_status accumulate(struct sumac_cuda_batch *batch, const struct sumac_plan *plan,
                                struct sumac_state_sums *into) {
   struct sumac_cuda_device *d = NULL;
@@ -620,7 +620,6 @@ static sumac_status accumulate(struct sumac_cuda_batch *batch, const struct suma
     struct sumac_launch_many many;
   } a;
   sumac_status status;
-  if (batch) plan = &batch->plan;
   if ((status = sumac_cuda_device(plan->device, &d)) || (status = sumac_cuda_enter(d, &pushed)))
     return status;
   if (!(status = take_reply(d, &reply)) && !(status = find_workspace(d, plan->stream, true, &w)) && w) {
@@ -650,7 +649,7 @@ sumac_status sumac_cuda_accumulate_rest(struct sumac_cuda_batch *batch, struct s
   if (count == 0) return SUMAC_OK;
   if (count == 1) return accumulate(NULL, &batch->plan, into);
   batch->count = count;
-  sumac_status status = accumulate(batch, NULL, into);
+  sumac_status status = accumulate(batch, &batch->plan, into);
   batch->count = 0;
   return status;
 }
