@@ -169,9 +169,13 @@ static void check_pair(const struct input *x, const struct input *y) {
     fail(EXIT_UNSUPPORTED, "%s holds %s and %s holds %s: dot needs equal types", x->stream.name,
          sumac_dtype_name(x->dtype), y->stream.name, sumac_dtype_name(y->dtype));
   bool known = has_shape(x) && has_shape(y);
-  if (x->ndim != y->ndim || (known && memcmp(x->shape, y->shape, (size_t)x->ndim * sizeof x->shape[0]) != 0))
+  if (x->ndim != y->ndim ||
+      (known && memcmp(x->shape, y->shape, (size_t)x->ndim * sizeof x->shape[0]) != 0)) {
+    input_verify(x); /* which may have been cut before the other was opened */
+    input_verify(y);
     fail(EXIT_UNSUPPORTED, "%s and %s have different shapes: dot needs equal ones", x->stream.name,
          y->stream.name);
+  }
 }
 
 /* Where the result goes: its type and shape, and memory for it. */
