@@ -296,11 +296,7 @@ sumac_status sumac_state_result(sumac_state *state, sumac_op op, const sumac_opt
   if ((status = settle(state))) return status;
   const int64_t *c = counters(state), *limb = state->word, *square = limb + state->format.limbs;
   struct sumac_counts counts = {c[0], c[1], c[2], c[3], c[4]};
-  if (squares) { /* squares of infinities are +inf */
-    counts.pinf += counts.ninf;
-    counts.ninf = 0;
-    counts.not_negative_zero = 1;
-  }
+  if (squares) counts = sumac_counts_of_squares(counts);
   struct sumac_finish f = {(enum sumac_finish_kind)info->finish, &sumac_types[to.type], o->ddof,
                            (o->flags & SUMAC_SKIP_NAN) != 0, (o->flags & SUMAC_SATURATE) != 0};
   bool range = false;

@@ -173,6 +173,6 @@ void sumac_plan_dims(struct sumac_plan *plan, const struct sumac_view *x, const 
   }
   drop_repeats(plan);
   bool ordered = arg || plan->map == SUMAC_M_PROD; /* what is multiplied is rounded on the way */
-  if ((plan->acc == SUMAC_ACC_EXACT || plan->acc == SUMAC_ACC_I64) && !ordered) sort_strides(plan);
+  if (!sumac_is_plain(plan->acc) && !ordered) sort_strides(plan);
   join(inner);
 }

@@ -249,6 +249,13 @@ static bool exceeds(enum sumac_type limit, const struct sumac_exact *number) {
   return range;
 }
 
+/* sumac_finish_sums() of what is occupied. */
+static uint64_t finish_numbers(const struct sumac_finish *f, const struct sumac_counts *c,
+                               const struct sumac_exact *s, const struct sumac_exact *q, bool *range) {
+  return sumac_finish_sums(f, c, s->limb + s->low, sumac_exact_format(s), q->limb + q->low,
+                           sumac_exact_format(q), range);
+}
+
 static void exact_result(sumac_context *context, const struct sumac_plan *plan, const char *const base[2],
                          bool parallel, void *scratch, uint64_t *bits, bool *range) {
   const struct sumac_type_info *t = &sumac_types[plan->type];
@@ -262,8 +269,7 @@ static void exact_result(sumac_context *context, const struct sumac_plan *plan, 
               (plan->map == SUMAC_M_MOMENTS && exceeds(limit, &total.square.number));
   const struct sumac_exact *s = &total.sum.number,
                            *q = plan->map == SUMAC_M_MOMENTS ? &total.square.number : s;
-  *bits = sumac_finish_sums(&plan->finish, &total.sum.counts, s->limb + s->low, sumac_exact_format(s),
-                            q->limb + q->low, sumac_exact_format(q), range);
+  *bits = finish_numbers(&plan->finish, &total.sum.counts, s, q, range);
 }
 
 static void add_limbs(int64_t *limb, int count, const struct sumac_exact *from) {
@@ -523,6 +529,12 @@ static int64_t logical_index(const struct sumac_dims *d, int64_t index) {
   return logical;
 }
 
+/* The bits of an element that is no NaN. */
+static uint64_t finish_element(const struct sumac_finish *f, struct sumac_element e, bool *range) {
+  if (e.inf) return sumac_special(f, false, e.negative, range);
+  return sumac_round(sumac_real_of_element(e), f->out, f->saturate, range);
+}
+
 /* The only failure: there is no element. */
 static sumac_status select_result(sumac_context *context, const struct sumac_plan *plan,
                                   const char *const base[2], bool parallel, uint64_t *bits, bool *range) {
@@ -568,8 +580,7 @@ static sumac_status select_result(sumac_context *context, const struct sumac_pla
     return SUMAC_OK;
   }
   struct sumac_element e = sumac_element_of_key(t, plan->map, is_minimum(plan) ? ~best.key : best.key);
-  *bits = e.inf ? sumac_special(f, false, e.negative, range)
-                : sumac_round(sumac_real_of_element(e), f->out, f->saturate, range);
+  *bits = finish_element(f, e, range);
   return SUMAC_OK;
 }
 
@@ -629,14 +640,18 @@ static void count_result(sumac_context *context, const struct sumac_plan *plan, 
 
 /* ---- products: of each block, then of each superblock, then of all, from first to last */
 
+struct product_run {
+  enum sumac_type type;
+  struct sumac_product *product;
+};
+
 static void product_add(void *arg, const void *x, const void *y, size_t n) {
-  const struct walk *w = arg;
-  const size_t size = sumac_types[w->plan->type].size;
+  const struct product_run *r = arg;
   (void)y;
   for (size_t count; n; n -= count) {
     count = n < BLOCK ? n : BLOCK;
-    sumac_product_of(w->plan->type, x, count, w->arg);
-    x = (const char *)x + count * size;
+    sumac_product_of(r->type, x, count, r->product);
+    x = (const char *)x + count * sumac_types[r->type].size;
   }
 }
 
@@ -647,10 +662,11 @@ struct product_split {
 
 static void product_part(void *arg, int part, int worker) {
   struct product_split *s = arg;
-  struct walk to = {.plan = s->walk->plan, .arg = &s->result[part]}, w = *s->walk;
+  struct walk w = *s->walk;
+  struct product_run run = {w.plan->type, &s->result[part]};
   int64_t begin = (int64_t)part * SUPERBLOCK, left = w.plan->inner.n - begin;
-  w.arg = &to;
-  sumac_product_init(&s->result[part]);
+  w.arg = &run;
+  sumac_product_init(run.product);
   walk(&w, begin, left < SUPERBLOCK ? left : SUPERBLOCK);
   (void)worker;
 }
@@ -722,31 +738,24 @@ static void stats_part(void *arg, int part, int worker) {
   walk(&w, begin, left < s->chunk ? left : s->chunk);
 }
 
-static double stats_value(const struct sumac_plan *plan, enum sumac_finish_kind kind,
-                          struct sumac_counts counts, const struct sumac_exact *sum,
-                          const struct sumac_exact *square) {
-  struct sumac_finish f = plan->finish;
-  bool range = false;
+static double double_of(uint64_t bits) {
   double value;
-  f.kind = kind;
-  if (kind == SUMAC_F_ROOT) { /* squares have no minus sign */
-    counts.pinf += counts.ninf;
-    counts.ninf = 0;
-    counts.not_negative_zero = 1;
-  }
-  uint64_t bits = sumac_finish_sums(&f, &counts, sum->limb + sum->low, sumac_exact_format(sum),
-                                    square->limb + square->low, sumac_exact_format(square), &range);
   memcpy(&value, &bits, sizeof value);
   return value;
 }
 
+static double stats_value(const struct sumac_plan *plan, enum sumac_finish_kind kind,
+                          const struct sumac_counts *counts, const struct sumac_exact *sum,
+                          const struct sumac_exact *square) {
+  struct sumac_finish f = plan->finish;
+  bool range = false;
+  f.kind = kind;
+  return double_of(finish_numbers(&f, counts, sum, square, &range));
+}
+
 static double stats_element(const struct sumac_plan *plan, struct sumac_element e) {
   bool range = false;
-  double value;
-  uint64_t bits = e.inf ? sumac_special(&plan->finish, false, e.negative, &range)
-                        : sumac_round(sumac_real_of_element(e), plan->finish.out, false, &range);
-  memcpy(&value, &bits, sizeof value);
-  return value;
+  return double_of(finish_element(&plan->finish, e, &range));
 }
 
 sumac_status sumac_cpu_stats(sumac_context *context, const struct sumac_plan *plan, sumac_statistics *to) {
@@ -781,10 +790,11 @@ sumac_status sumac_cpu_stats(sumac_context *context, const struct sumac_plan *pl
   const struct sumac_exact *sum = &run->moments.sum.number, *square = &run->moments.square.number;
   *to = (sumac_statistics){
       .n = c->n, .nan = c->nan, .pos_inf = c->pinf, .neg_inf = c->ninf, .zeros = run->zeros};
-  to->mean = stats_value(plan, SUMAC_F_MEAN, *c, sum, square);
-  to->std = stats_value(plan, SUMAC_F_DEVIATION, *c, sum, square);
-  to->norm1 = stats_value(plan, SUMAC_F_VALUE, run->abs.counts, &run->abs.number, &run->abs.number);
-  to->norm2 = stats_value(plan, SUMAC_F_ROOT, *c, square, square);
+  const struct sumac_counts squares = sumac_counts_of_squares(*c);
+  to->mean = stats_value(plan, SUMAC_F_MEAN, c, sum, square);
+  to->std = stats_value(plan, SUMAC_F_DEVIATION, c, sum, square);
+  to->norm1 = stats_value(plan, SUMAC_F_VALUE, &run->abs.counts, &run->abs.number, &run->abs.number);
+  to->norm2 = stats_value(plan, SUMAC_F_ROOT, &squares, square, square);
   if (c->n > c->nan) {
     int64_t least = ~run->key[0], most = run->key[1];
     struct sumac_element low = sumac_element_of_key(t, SUMAC_M_MIN, least);
@@ -797,7 +807,7 @@ sumac_status sumac_cpu_stats(sumac_context *context, const struct sumac_plan *pl
     double a = stats_element(plan, low), b = stats_element(plan, high);
     to->norminf = a > b ? a : b;
   } else {
-    to->min = to->max = stats_value(plan, SUMAC_F_MEAN, *c, sum, square); /* NaN */
+    to->min = to->max = to->mean; /* NaN */
   }
   sumac_free(context, run, size);
   return SUMAC_OK;

@@ -7,10 +7,9 @@
 /* All ones where an element is zero, or NaN. */
 SUMAC_INLINE vu64 v_is_counted(enum sumac_type type, enum sumac_counted what, vu64 v) {
   const struct sumac_type_info *t = &sumac_types[type];
-  const size_t size = t->size;
-  if (t->cls == SUMAC_C_FLOAT) v &= ~v_least_key(size);
-  if (what == SUMAC_COUNT_NANS) return v_greater(size, v, v_lanes(size, sumac_inf_bits(t)));
-  switch (size) {
+  if (what == SUMAC_COUNT_NANS) return v_is_nan(type, v);
+  if (t->cls == SUMAC_C_FLOAT) v &= ~v_least_key(t->size);
+  switch (t->size) {
   case 1: return (vu64)((vu8)v == 0);
   case 2: return (vu64)((vu16)v == 0);
   case 4: return (vu64)((vu32)v == 0);

@@ -40,6 +40,12 @@ SUMAC_INLINE vu64 v_lanes(size_t size, uint64_t x) {
 }
 SUMAC_INLINE vu64 v_least_key(size_t size) { return v_lanes(size, (uint64_t)1 << (8 * size - 1)); }
 
+/* All ones where an element of a float type is NaN. */
+SUMAC_INLINE vu64 v_is_nan(enum sumac_type type, vu64 v) {
+  const struct sumac_type_info *t = &sumac_types[type];
+  return v_greater(t->size, v & ~v_least_key(t->size), v_lanes(t->size, sumac_inf_bits(t)));
+}
+
 /* sumac_key() in every lane; of minima its complement. */
 SUMAC_INLINE vu64 v_keys(enum sumac_type type, enum sumac_map map, vu64 v) {
   const size_t size = sumac_types[type].size;
@@ -63,7 +69,7 @@ SUMAC_INLINE vi64 select_step(enum sumac_type type, enum sumac_map map, bool ski
   const struct sumac_type_info *t = &sumac_types[type];
   vu64 nan = {0};
   if (t->cls == SUMAC_C_FLOAT) {
-    nan = v_greater(t->size, v & ~v_least_key(t->size), v_lanes(t->size, sumac_inf_bits(t)));
+    nan = v_is_nan(type, v);
     *nans |= nan;
   }
   vu64 key = v_keys(type, map, v);

@@ -108,6 +108,14 @@ SUMAC_HD static inline void sumac_counts_add(struct sumac_counts *a, const struc
   a->not_negative_zero += b->not_negative_zero;
 }
 
+/* Of the squares of what was counted: they are not negative. */
+SUMAC_HD static inline struct sumac_counts sumac_counts_of_squares(struct sumac_counts c) {
+  c.pinf += c.ninf;
+  c.ninf = 0;
+  c.not_negative_zero = 1;
+  return c;
+}
+
 /* One element, or one product, by the book: what every fast path must agree with. n is not counted. */
 SUMAC_HD static inline void sumac_exact_add_element(struct sumac_exact *x, struct sumac_counts *c,
                                                     enum sumac_map map, struct sumac_element a,
