@@ -126,8 +126,15 @@ static void map_rest(struct input *in, uint64_t size) {
 void input_verify(const struct input *in) {
   /* The page that holds the new end reads as zeros behind it without any signal: ask for the size. */
   if (page_lost || has_shrunk(&in->stream)) fail_short(&in->stream);
-  char more;
-  if (in->stream.zip) read_some(&in->stream, &more, 1); /* an archive's checksum is compared at its end */
+  char rest[1 << 14]; /* an archive compares a member's checksum at its end, and more than the array may be in
+                         it */
+  while (in->stream.zip && read_some(&in->stream, rest, sizeof rest)) continue;
+}
+
+bool has_control(const char *name) {
+  for (const char *p = name; *p; p++)
+    if ((unsigned char)*p < ' ' || *p == 127) return true;
+  return false;
 }
 
 /* ---- shapes -------------------------------------------------------------------------------- */
@@ -321,6 +328,7 @@ void input_load(struct input *in) {
   }
   in->data = in->owned;
   if (in->format == FORMAT_TEXT) text_shape(in);
+  if (in->format == FORMAT_SAFETENSORS && stream_need(&in->stream, 1)) safetensors_fail_rest(in);
 }
 
 int64_t input_find(const struct input *in, const char *name) {
@@ -358,9 +366,9 @@ double input_bytes(const struct input *in) {
 
 sumac_tensor input_tensor(struct input *in) {
   int64_t step = 1;
-  for (int i = 0; i < in->ndim; i++) {
+  for (int i = 0; i < in->ndim && in->n > 0; i++) { /* sizes beside a 0 may have any product */
     in->strides[i] = step;
-    if (in->shape[i] > 0) step *= in->shape[i];
+    step *= in->shape[i];
   }
   return (sumac_tensor){.data = (void *)(uintptr_t)in->data,
                         .ndim = in->ndim,

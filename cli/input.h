@@ -117,6 +117,9 @@ void input_member(struct input *in, const struct input_options *options, int64_t
 /* The index of the member that is called so; fails if there is none. */
 int64_t input_find(const struct input *in, const char *name);
 
+/* Has a name out of a file what a line of text must not have? */
+bool has_control(const char *name);
+
 /* Elements of a shape, or −1 beyond 2^62. */
 int64_t shape_size(int32_t ndim, const int64_t *shape);
 
@@ -126,6 +129,7 @@ void npy_open(struct input *in, const struct input_options *options);
 /* safetensors.c: reads the header at the stream's start and sets the members. */
 void safetensors_open(struct input *in);
 void safetensors_close(struct input *in);
+_Noreturn void safetensors_fail_rest(const struct input *in); /* there is more than the tensors */
 
 /* npz.c: lists the members; opens one as a stream; reads on, or fails. */
 void npz_open(struct input *in);

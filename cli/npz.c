@@ -37,9 +37,7 @@ void npz_open(struct input *in) {
   for (int64_t i = 0; i < count; i++) {
     const char *name = zip_get_name(in->zip, (zip_uint64_t)i, 0);
     size_t length = name ? strlen(name) : 0;
-    for (size_t k = 0; k < length; k++)
-      if ((unsigned char)name[k] < ' ')
-        fail(EXIT_INPUT, "%s: a member's name has control characters", s->name);
+    if (name && has_control(name)) fail(EXIT_INPUT, "%s: a member's name has control characters", s->name);
     if (length < 4 || strcmp(name + length - 4, ".npy") != 0)
       fail(EXIT_UNSUPPORTED, "%s: member '%s' is no .npy file", s->name, name ? name : "");
     in->member[i] = (struct member){.name = allocate(length - 3)};

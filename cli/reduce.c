@@ -185,7 +185,10 @@ static sumac_tensor make_output(const struct request *r, struct input *x, const 
   if (r->has_out_dtype) result->dtype = r->out_dtype;
   result->size = shape_size(result->ndim, result->shape);
   /* An array without elements may have a shape that promises any number of (empty) sums. */
-  if (result->size < 0 || (x->n == 0 && result->size > 1 << 20))
+  int64_t rows[SUMAC_MAX_DIMS]; /* the same of sums that are empty themselves */
+  for (int i = 0; i < result->ndim; i++) rows[i] = result->shape[i] ? result->shape[i] : 1;
+  int64_t promised = shape_size(result->ndim, rows);
+  if (result->size < 0 || (x->n == 0 && (promised < 0 || promised > 1 << 20)))
     fail(EXIT_INPUT, "%s: the shape holds no elements but asks for more than 2^20 results", x->stream.name);
   result->values = allocate((size_t)result->size * dtype_size(result->dtype) + 1);
   return (sumac_tensor){
@@ -232,8 +235,12 @@ void reduce_inputs(const struct request *r, struct input *x, struct input *y, st
     if (y) input_load(y), check_pair(x, y);
   }
   sumac_tensor tx = input_tensor(x), ty = y ? input_tensor(y) : (sumac_tensor){0};
-  if (chunks) { /* only for names and types: no element is read through it, and the length may be unknown */
+  int64_t ones[SUMAC_MAX_DIMS];
+  if (chunks) { /* only for names and types: no element is read through it, and the sizes may be unknown */
+    for (int i = 0; i < x->ndim; i++) ones[i] = 1;
     tx.data = x;
+    tx.shape = ones;
+    tx.strides = NULL;
   }
   check(sumac_kernel_name(r->context, r->op, &tx, &r->options, result->kernel, sizeof result->kernel));
   sumac_tensor out = make_output(r, x, &tx, result);

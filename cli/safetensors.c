@@ -51,7 +51,8 @@ static sumac_dtype dtype_of(const struct input *in, const char *tensor, const ch
   for (size_t i = 0; i < sizeof known / sizeof *known; i++)
     if (strcmp(name, known[i].name) == 0) return *known[i].dtype;
   fail(EXIT_UNSUPPORTED,
-       "%s: tensor '%s' has elements of type '%s'; sumac reads F64, F32, F16, BF16, F8_E4M3, F8_E5M2, I8 to "
+       "%s: tensor '%s' has elements of type '%.40s'; sumac reads F64, F32, F16, BF16, F8_E4M3, F8_E5M2, I8 "
+       "to "
        "I64, U8 "
        "to U64, BOOL",
        in->stream.name, tensor, name);
@@ -69,6 +70,7 @@ static void read_member(const struct input *in, const char *name, const json_t *
   if (json_array_size(offsets) != 2 || !json_is_integer(json_array_get(offsets, 0)) ||
       !json_is_integer(json_array_get(offsets, 1)))
     malformed(in, name, "data_offsets are not two integers");
+  if (has_control(json_string_value(dtype))) malformed(in, name, "its dtype has control characters");
   m->name = name;
   m->dtype = dtype_of(in, name, json_string_value(dtype));
   m->ndim = (int32_t)json_array_size(shape);
@@ -90,6 +92,10 @@ static void read_member(const struct input *in, const char *name, const json_t *
   m->offset = (uint64_t)begin;
 }
 
+void safetensors_fail_rest(const struct input *in) {
+  malformed(in, NULL, "there are bytes that belong to no tensor");
+}
+
 static int by_offset(const void *a, const void *b) {
   const struct member *x = a, *y = b;
   if (x->offset != y->offset) return x->offset < y->offset ? -1 : 1;
@@ -105,6 +111,8 @@ void safetensors_open(struct input *in) {
   free(in->owned);
   in->owned = NULL;
   in->json = header;
+  if (!header && !*error.text) /* where the parser finds a fault, it names it */
+    fail(EXIT_OTHER, "%s: out of memory for the header", in->stream.name);
   if (!header) {
     for (char *p = error.text; *p; p++)
       if ((unsigned char)*p < ' ') *p = ' ';
@@ -117,8 +125,7 @@ void safetensors_open(struct input *in) {
   const char *name;
   json_object_foreach(header, name, entry) {
     if (strcmp(name, "__metadata__") == 0) continue;
-    for (const char *p = name; *p; p++)
-      if ((unsigned char)*p < ' ') malformed(in, NULL, "a tensor's name has control characters");
+    if (has_control(name)) malformed(in, NULL, "a tensor's name has control characters");
     member[in->members].shape = NULL;
     read_member(in, name, entry, bytes, &member[in->members++]);
   }
@@ -128,7 +135,7 @@ void safetensors_open(struct input *in) {
       malformed(in, member[i].name, "its bytes do not begin where those before it end");
     at += (uint64_t)member[i].n * dtype_size(member[i].dtype);
   }
-  if (in->stream.regular && at != bytes) malformed(in, NULL, "there are bytes that belong to no tensor");
+  if (in->stream.regular && at != bytes) safetensors_fail_rest(in);
   in->dtype = SUMAC_U8; /* the data as a whole */
   in->ndim = 1;
   in->shape[0] = (int64_t)at;
